@@ -45,6 +45,12 @@ enum class AttentionSink : std::uint8_t {
     last    ///< it joins l when o and lse are computed; m and l as dumped are without it
 };
 
+/// The query heads that read one KV head.
+enum class HeadGrouping : std::uint8_t {
+    consecutive,  ///< head h reads KV head h / (heads / heads_kv)
+    interleaved   ///< head h reads KV head h % heads_kv
+};
+
 /// Which of the two kernels of a training step was recorded.
 enum class Direction : std::uint8_t { forward, backward };
 
@@ -67,6 +73,7 @@ struct Problem {
     std::int64_t batch = 1;
     std::int64_t heads = 1;
     std::int64_t heads_kv = 1;
+    HeadGrouping head_grouping = HeadGrouping::consecutive;
     std::int64_t seqlen_q = 1;
     std::int64_t seqlen_kv = 1;
     std::int64_t head_dim = 1;
@@ -118,7 +125,10 @@ struct Problem {
     bool is_split() const { return kv_tiles_per_split > 0 || !split_starts.empty(); }
     std::int64_t splits() const { return kv_tiles() > 0 ? split_of(kv_tiles() - 1) + 1 : 1; }
     /// The KV head that query head `head` reads.
-    std::int64_t head_kv(std::int64_t head) const { return head / (heads / heads_kv); }
+    std::int64_t head_kv(std::int64_t head) const {
+        return is_interleaved() ? head % heads_kv : head / (heads / heads_kv);
+    }
+    bool is_interleaved() const { return head_grouping == HeadGrouping::interleaved; }
     /// Heads of dk and dv, and how many query heads add up to one of them.
     std::int64_t dkv_heads() const { return dkv_per_head ? heads : heads_kv; }
     std::int64_t dkv_group() const { return heads / dkv_heads(); }
@@ -151,6 +161,13 @@ enum class ExpFunction : std::uint8_t { expf, fast_expf, exp2f, ex2_approx };
 /// The hyperbolic tangent of the soft cap.
 enum class TanhFunction : std::uint8_t { tanhf, tanh_approx };
 
+/// Whether P is multiplied with the descale of V of its key before its cast, in place of V or acc.
+enum class DescaleInP : std::uint8_t {
+    none,
+    operand,  ///< what multiplies V holds it; the dumped P is without
+    recorded  ///< the dumped P holds it, too
+};
+
 /// What o and lse hold in a row that sees no key.
 enum class EmptyRow : std::uint8_t { zero, minus_infinity, plus_infinity, nan };
 
@@ -162,11 +179,12 @@ struct Units {
     bool k_dequantised = true;
     bool v_dequantised = true;
     double q_scale = 1;         ///< number that q is multiplied with before its cast, for example sm_scale
+    double k_scale = 1;         ///< the same of k
     Dtype q_cast = Dtype::f32;  ///< type that the dequantised or scaled q was rounded to; f32: neither
     Dtype k_cast = Dtype::f32;
     Dtype v_cast = Dtype::f32;
     /// s was recorded after the last multiplication before the softmax: that by logits_soft_cap where s is
-    /// capped, otherwise that by sm_scale / q_scale and by the descales that the staged q and k lack. False:
+    /// capped, otherwise that by sm_scale / (q_scale k_scale) and by the descales that the staged q and k lack. False:
     /// before it, so s, its bias included, is the softmax's score divided by that number.
     bool s_scaled = true;
     bool s_capped = true;  ///< logits_soft_cap is applied
@@ -187,9 +205,10 @@ struct Units {
     /// What m may hold in place of -inf before a row has seen a score, in the units of m.
     double m_start = -std::numeric_limits<double>::infinity();
     ExpFunction p_exp = ExpFunction::expf;
-    double p_exp_error = 0;      ///< relative error of a hand-written exponential; 0: that of p_exp
-    Dtype p_cast = Dtype::f32;   ///< type the dumped P was rounded to; f32: dumped before any cast
-    double p_scale = 1;          ///< number that P is multiplied with before its cast
+    double p_exp_error = 0;     ///< relative error of a hand-written exponential; 0: that of p_exp
+    Dtype p_cast = Dtype::f32;  ///< type the dumped P was rounded to; f32: dumped before any cast
+    double p_scale = 1;         ///< number that P is multiplied with before its cast
+    DescaleInP p_descale_v = DescaleInP::none;
     bool p_of_tile_max = false;  ///< exp(s - the row's maximum in this KV tile alone) in place of exp(s - m)
     bool p_normalised = false;   ///< divided by l after the tile, before its cast
     /// Natural units: the arguments of the exponential of P that are less are replaced by it. Hidden scores give 0,
@@ -268,12 +287,25 @@ bool has_stage(const Problem& problem, Stage stage);
 bool is_output(Stage stage);
 /// Heads that the stage has tiles of: dkv_heads() for stages without a query block.
 std::int64_t stage_heads(const Problem& problem, Stage stage);
-/// The query heads [first, last) that a tile of `stage` at `head` is computed from.
+/// Every `step`-th head from `first` on, before `last`.
 struct HeadRange {
     std::int64_t first = 0;
     std::int64_t last = 0;
+    std::int64_t step = 1;
+
+    std::int64_t size() const { return (last - first + step - 1) / step; }
+    std::int64_t at(std::int64_t i) const { return first + i * step; }
+    bool contains(std::int64_t head) const {
+        return head >= first && head < last && (head - first) % step == 0;
+    }
 };
+/// The query heads that a tile of `stage` at `head` is computed from.
 HeadRange query_heads(const Problem& problem, Stage stage, std::int64_t head);
+/// Those that read a KV head.
+HeadRange heads_reading(const Problem& problem, std::int64_t head_kv);
+/// The other way round: the head of `stage` that query head `head` goes into, and its number among those that do.
+std::int64_t stage_head(const Problem& problem, Stage stage, std::int64_t head);
+std::int64_t number_in_group(const Problem& problem, Stage stage, std::int64_t head);
 /// Type in which the kernel stores the stage: that of the output, or float32.
 Dtype stage_dtype(const Problem& problem, Stage stage);
 

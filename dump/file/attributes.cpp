@@ -220,6 +220,8 @@ template std::optional<CausalAlignment> read_name(hid_t, const char*, const std:
 template std::optional<WindowBounds> read_name(hid_t, const char*, const std::string&);
 template std::optional<Alibi> read_name(hid_t, const char*, const std::string&);
 template std::optional<AttentionSink> read_name(hid_t, const char*, const std::string&);
+template std::optional<HeadGrouping> read_name(hid_t, const char*, const std::string&);
+template std::optional<DescaleInP> read_name(hid_t, const char*, const std::string&);
 template std::optional<LogBase> read_name(hid_t, const char*, const std::string&);
 template std::optional<KvOrder> read_name(hid_t, const char*, const std::string&);
 template std::optional<Accumulation> read_name(hid_t, const char*, const std::string&);

@@ -5,6 +5,7 @@
 
 #include "dump/file/attributes.h"
 #include "dump/file/capture.h"
+#include "dump/file/dropout.h"
 #include "dump/file/layout.h"
 #include "dump/file/metadata.h"
 #include "dump/file/named_tiles.h"
@@ -104,6 +105,7 @@ Contents open_contents(InputFile file) {
     contents.file = std::move(file);
     open_hdf5(contents.file);
     check_format(contents.file);
+    check_dropout(contents.file);
     contents.provenance = read_provenance(contents.file);
     contents.problem = read_problem(contents.file);
     read_named_tiles(contents.file, contents.problem);

@@ -32,9 +32,11 @@ constexpr InputInfo inputs[] = {
 };
 
 constexpr DescaleInfo descales[] = {
-    {"/inputs/descale_q", &SideInputs::descale_q, &Problem::heads, &Problem::seqlen_q},
-    {"/inputs/descale_k", &SideInputs::descale_k, &Problem::heads_kv, &Problem::seqlen_kv},
-    {"/inputs/descale_v", &SideInputs::descale_v, &Problem::heads_kv, &Problem::seqlen_kv},
+    {"/inputs/descale_q", &SideInputs::descale_q, &Problem::heads, &Problem::seqlen_q, &Problem::head_dim},
+    {"/inputs/descale_k", &SideInputs::descale_k, &Problem::heads_kv, &Problem::seqlen_kv,
+     &Problem::head_dim},
+    {"/inputs/descale_v", &SideInputs::descale_v, &Problem::heads_kv, &Problem::seqlen_kv,
+     &Problem::head_dim_v},
 };
 
 }  // namespace

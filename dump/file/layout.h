@@ -69,6 +69,7 @@ struct DescaleInfo {
     Descale SideInputs::*member;
     std::int64_t Problem::*heads;
     std::int64_t Problem::*seqlen;
+    std::int64_t Problem::*head_dim;
 };
 std::span<const DescaleInfo> all_descales();
 

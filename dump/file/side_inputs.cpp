@@ -95,6 +95,10 @@ Descale read_descale(const InputFile& file, const Problem& problem, const layout
     } else if (array->dims.size() == 2) {
         require_dims(*array, Dims{problem.batch, heads});
         descale = {heads, 1, problem.*info.seqlen, {}};
+    } else if (array->dims.size() == 4) {
+        const std::int64_t channels = problem.*info.head_dim;
+        require_dims(*array, Dims{problem.batch, heads, 1, channels});
+        descale = {heads, 1, problem.*info.seqlen, {}, channels};
     } else {
         require_dims(*array, Dims{problem.batch, heads, any_size});
         const std::optional<std::int64_t> rows = read_integer(array->id.get(), "rows", array->where);
@@ -120,9 +124,11 @@ void write_descale(hid_t file, const char* path, const Descale& descale, std::in
                    std::int64_t seqlen) {
     if (descale.empty()) return;
     Dims dims = {1};
-    const bool with_rows = descale.heads > 0 && (descale.per_block() || descale.rows != seqlen);
+    const bool with_rows =
+        descale.heads > 0 && !descale.per_channel() && (descale.per_block() || descale.rows != seqlen);
     if (descale.heads > 0) dims = {batch, descale.heads};
     if (with_rows) dims.push_back(descale.blocks);
+    if (descale.per_channel()) dims.insert(dims.end(), {1, descale.channels});
     write_array(file, path, H5T_IEEE_F32LE, dims, descale.values.data());
     if (!with_rows) return;
     const Id array = checked(H5Dopen2(file, path, H5P_DEFAULT));

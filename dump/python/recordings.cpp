@@ -178,12 +178,12 @@ std::vector<std::string> recorded_stages(const Recording& recording) {
     return names;
 }
 
-/// Values, heads, blocks and rows of a block, as Descale has them.
-using DescaleTuple = std::tuple<std::vector<float>, std::int64_t, std::int64_t, std::int64_t>;
+/// Values, heads, blocks, rows of a block and channels, as Descale has them.
+using DescaleTuple = std::tuple<std::vector<float>, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
 Descale descale_of(DescaleTuple tuple) {
-    auto& [values, heads, blocks, rows] = tuple;
-    return {heads, blocks, rows, std::move(values)};
+    auto& [values, heads, blocks, rows, channels] = tuple;
+    return {heads, blocks, rows, std::move(values), channels};
 }
 
 void set_sides(ArrayRecording& call, std::vector<std::int64_t> seqlens_q,

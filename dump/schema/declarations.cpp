@@ -5,6 +5,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "dump/schema/dropout.h"
 #include "dump/schema/dtype.h"
 #include "dump/schema/error.h"
 
@@ -25,6 +26,8 @@ constexpr Named<Alibi> alibi_names[] = {
     {Alibi::none, "none"}, {Alibi::linear, "linear"}, {Alibi::distance, "distance"}};
 constexpr Named<AttentionSink> sink_names[] = {
     {AttentionSink::none, "none"}, {AttentionSink::first, "first"}, {AttentionSink::last, "last"}};
+constexpr Named<HeadGrouping> head_grouping_names[] = {{HeadGrouping::consecutive, "consecutive"},
+                                                       {HeadGrouping::interleaved, "interleaved"}};
 constexpr Named<LogBase> log_base_names[] = {{LogBase::e, "e"}, {LogBase::two, "2"}};
 constexpr Named<KvOrder> kv_order_names[] = {{KvOrder::forward, "forward"}, {KvOrder::reverse, "reverse"}};
 constexpr Named<Accumulation> accumulation_names[] = {{Accumulation::fma_f32, "fma_f32"},
@@ -44,6 +47,8 @@ constexpr Named<EmptyRow> empty_row_names[] = {{EmptyRow::zero, "zero"},
                                                {EmptyRow::minus_infinity, "-inf"},
                                                {EmptyRow::plus_infinity, "inf"},
                                                {EmptyRow::nan, "nan"}};
+constexpr Named<DescaleInP> descale_in_p_names[] = {
+    {DescaleInP::none, "none"}, {DescaleInP::operand, "operand"}, {DescaleInP::recorded, "recorded"}};
 constexpr Named<ShardKind> shard_kind_names[] = {{ShardKind::step, "step"},
                                                  {ShardKind::owned, "owned"},
                                                  {ShardKind::final, "final"},
@@ -74,6 +79,7 @@ constexpr NameAttribute enumerators[] = {
     {"window_bounds", &Problem::window_bounds},
     {"alibi", &Problem::alibi},
     {"sink", &Problem::sink},
+    {"head_grouping", &Problem::head_grouping, true},
     {"dtype_q", &Problem::dtype_q},
     {"dtype_k", &Problem::dtype_k},
     {"dtype_v", &Problem::dtype_v},
@@ -93,6 +99,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::q, "scale", &Units::q_scale, true},
     {Stage::q, "cast", &Units::q_cast},
     {Stage::k, "dequantised", &Units::k_dequantised},
+    {Stage::k, "scale", &Units::k_scale, true},
     {Stage::k, "cast", &Units::k_cast},
     {Stage::v, "dequantised", &Units::v_dequantised},
     {Stage::v, "cast", &Units::v_cast},
@@ -115,6 +122,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},
     {Stage::p, "scale", &Units::p_scale},
+    {Stage::p, "descale_v", &Units::p_descale_v, true},
     {Stage::p, "of_tile_max", &Units::p_of_tile_max, true},
     {Stage::p, "normalised", &Units::p_normalised, true},
     {Stage::p, "least_argument", &Units::p_least_argument, true},
@@ -147,41 +155,23 @@ struct NameInCode {
 constexpr NameInCode enumerators_of_names[] = {
     {"2", "two"}, {"-inf", "minus_infinity"}, {"inf", "plus_infinity"}};
 
-constexpr std::string_view type_name(Mask) {
-    return "Mask";
-}
-constexpr std::string_view type_name(CausalAlignment) {
-    return "CausalAlignment";
-}
-constexpr std::string_view type_name(WindowBounds) {
-    return "WindowBounds";
-}
-constexpr std::string_view type_name(Alibi) {
-    return "Alibi";
-}
-constexpr std::string_view type_name(AttentionSink) {
-    return "AttentionSink";
-}
-constexpr std::string_view type_name(LogBase) {
-    return "LogBase";
-}
-constexpr std::string_view type_name(KvOrder) {
-    return "KvOrder";
-}
-constexpr std::string_view type_name(Accumulation) {
-    return "Accumulation";
-}
-constexpr std::string_view type_name(ExpFunction) {
-    return "ExpFunction";
-}
-constexpr std::string_view type_name(TanhFunction) {
-    return "TanhFunction";
-}
-constexpr std::string_view type_name(EmptyRow) {
-    return "EmptyRow";
-}
-constexpr std::string_view type_name(Dtype) {
-    return "Dtype";
+/// Of an enumerator's type, in C++.
+template <class Enum>
+constexpr std::string_view type_name() {
+    if constexpr (std::is_same_v<Enum, Mask>) return "Mask";
+    if constexpr (std::is_same_v<Enum, CausalAlignment>) return "CausalAlignment";
+    if constexpr (std::is_same_v<Enum, WindowBounds>) return "WindowBounds";
+    if constexpr (std::is_same_v<Enum, Alibi>) return "Alibi";
+    if constexpr (std::is_same_v<Enum, AttentionSink>) return "AttentionSink";
+    if constexpr (std::is_same_v<Enum, HeadGrouping>) return "HeadGrouping";
+    if constexpr (std::is_same_v<Enum, DescaleInP>) return "DescaleInP";
+    if constexpr (std::is_same_v<Enum, LogBase>) return "LogBase";
+    if constexpr (std::is_same_v<Enum, KvOrder>) return "KvOrder";
+    if constexpr (std::is_same_v<Enum, Accumulation>) return "Accumulation";
+    if constexpr (std::is_same_v<Enum, ExpFunction>) return "ExpFunction";
+    if constexpr (std::is_same_v<Enum, TanhFunction>) return "TanhFunction";
+    if constexpr (std::is_same_v<Enum, EmptyRow>) return "EmptyRow";
+    if constexpr (std::is_same_v<Enum, Dtype>) return "Dtype";
 }
 
 // Of /problem: what says how the call is computed, and not what was stored.
@@ -365,7 +355,7 @@ std::string code_line(const Declaration& declaration, std::string_view value) {
     with_value(declaration, problem, units, [&]<class Value>(Value) {
         if constexpr (std::is_enum_v<Value>) {
             const auto renamed = std::ranges::find(enumerators_of_names, value, &NameInCode::name);
-            line += "tilescope::" + std::string(type_name(Value())) +
+            line += "tilescope::" + std::string(type_name<Value>()) +
                     "::" + std::string(renamed != std::end(enumerators_of_names) ? renamed->code : value);
         } else if constexpr (!std::is_arithmetic_v<Value>) {
             line += "{" + std::string(value) + "}";
@@ -393,6 +383,10 @@ void declare(const Declaration& declaration, std::string_view value, Problem& pr
 
 void declare(std::string_view assignment, Problem& problem, Units& units) {
     const std::size_t equals = assignment.find('=');
+    if (const std::string_view name = assignment.substr(0, equals); names_dropout(name)) {
+        if (equals != std::string_view::npos && is_no_dropout(assignment.substr(equals + 1))) return;
+        refuse_dropout(name, std::string(assignment));
+    }
     const Declaration* declaration = find_declaration(assignment.substr(0, equals));
     if (equals == std::string_view::npos || declaration == nullptr) {
         throw Error("is not NAME=VALUE of a declaration such as s.scaled=false or problem.mask=causal",
@@ -424,6 +418,12 @@ std::span<const Named<Alibi>> names(Alibi) {
 }
 std::span<const Named<AttentionSink>> names(AttentionSink) {
     return sink_names;
+}
+std::span<const Named<HeadGrouping>> names(HeadGrouping) {
+    return head_grouping_names;
+}
+std::span<const Named<DescaleInP>> names(DescaleInP) {
+    return descale_in_p_names;
 }
 std::span<const Named<LogBase>> names(LogBase) {
     return log_base_names;
@@ -463,6 +463,11 @@ std::span<const UnitsAttribute> units_attributes() {
 }
 bool is_default(const UnitsAttribute& attribute, const Units& units) {
     return std::visit([&](auto Units::*member) { return units.*member == Units().*member; },
+                      attribute.member);
+}
+
+bool is_default(const NameAttribute& attribute, const Problem& problem) {
+    return std::visit([&](auto Problem::*member) { return problem.*member == Problem().*member; },
                       attribute.member);
 }
 

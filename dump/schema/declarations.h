@@ -28,12 +28,14 @@ std::span<const Named<CausalAlignment>> names(CausalAlignment);
 std::span<const Named<WindowBounds>> names(WindowBounds);
 std::span<const Named<Alibi>> names(Alibi);
 std::span<const Named<AttentionSink>> names(AttentionSink);
+std::span<const Named<HeadGrouping>> names(HeadGrouping);
 std::span<const Named<LogBase>> names(LogBase);
 std::span<const Named<KvOrder>> names(KvOrder);
 std::span<const Named<Accumulation>> names(Accumulation);
 std::span<const Named<ExpFunction>> names(ExpFunction);
 std::span<const Named<TanhFunction>> names(TanhFunction);
 std::span<const Named<EmptyRow>> names(EmptyRow);
+std::span<const Named<DescaleInP>> names(DescaleInP);
 std::span<const Named<Dtype>> names(Dtype);
 std::span<const Named<ShardKind>> names(ShardKind);
 
@@ -67,7 +69,7 @@ std::span<const SizeAttribute> size_attributes();
 /// Names of enumerators in /problem.
 using NameMember =
     std::variant<Direction Problem::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
-                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*>;
+                 Alibi Problem::*, AttentionSink Problem::*, HeadGrouping Problem::*, Dtype Problem::*>;
 struct NameAttribute {
     const char* name;
     NameMember member;
@@ -76,9 +78,9 @@ struct NameAttribute {
 std::span<const NameAttribute> name_attributes();
 
 /// What a stage contains: an attribute of its dataset.
-using UnitsMember =
-    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
-                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*>;
+using UnitsMember = std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*,
+                                 DescaleInP Units::*, Dtype Units::*>;
 struct UnitsAttribute {
     Stage stage;
     const char* name;
@@ -93,12 +95,12 @@ bool is_default(const NameAttribute& attribute, const Problem& problem);
 
 /// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
 /// stored tensors are not among them: another value would be that of another file.
-using Member =
-    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
-                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
-                 KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
-                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*, std::int64_t Problem::*,
-                 double Problem::*, std::vector<std::int64_t> Problem::*>;
+using Member = std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                            ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*,
+                            DescaleInP Units::*, Dtype Units::*, KvOrder Units::*, HeadGrouping Problem::*,
+                            Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                            Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*,
+                            std::int64_t Problem::*, double Problem::*, std::vector<std::int64_t> Problem::*>;
 struct Declaration {
     std::string name;
     Member member;

@@ -129,6 +129,8 @@ constexpr FamilyDeclaration triton_tutorial_backward[] = {
     {"problem.dtype_p", "f16", Operands::sixteen_bits},
     {"problem.dtype_ds", "f16", Operands::sixteen_bits},
     {"q.scale", "1"},
+    {"k.scale", "sm_scale log2(e)"},
+    {"k.cast", "dtype_k"},
     {"s.scaled", "true"},
     {"s.masked", "false"},
     {"s.log_base", "2"},
@@ -176,6 +178,7 @@ bool applies(Operands operands, Dtype dtype) {
 }
 
 std::string value_in(std::string_view value, const Problem& problem) {
+    if (value == "dtype_k") return std::string(dtype_info(problem.dtype_k).name);
     if (value == "dtype_v") return std::string(dtype_info(problem.dtype_v).name);
     const double scale = problem.sm_scale / (problem.logits_soft_cap > 0 ? problem.logits_soft_cap : 1);
     if (value == "sm_scale") return number_text(scale);

@@ -15,7 +15,7 @@ enum class Operands : std::uint8_t { any, sixteen_bits, fp8 };
 
 struct FamilyDeclaration {
     std::string_view name;  ///< of all_declarations()
-    /// "dtype_v": the type of v in /problem; "sm_scale": that number, over logits_soft_cap where there is one;
+    /// "dtype_k" and "dtype_v": the types of k and v in /problem; "sm_scale": that number, over logits_soft_cap where there is one;
     /// "sm_scale log2(e)": times log2(e).
     std::string_view value;
     Operands operands = Operands::any;

@@ -166,8 +166,23 @@ std::int64_t stage_heads(const Problem& problem, Stage stage) {
 }
 
 HeadRange query_heads(const Problem& problem, Stage stage, std::int64_t head) {
-    const std::int64_t group = problem.heads / stage_heads(problem, stage);
-    return {head * group, (head + 1) * group};
+    if (stage_heads(problem, stage) == problem.heads) return {head, head + 1};
+    return heads_reading(problem, head);
+}
+
+HeadRange heads_reading(const Problem& problem, std::int64_t head_kv) {
+    if (problem.is_interleaved()) return {head_kv, problem.heads, problem.heads_kv};
+    const std::int64_t group = problem.heads / problem.heads_kv;
+    return {head_kv * group, (head_kv + 1) * group};
+}
+
+std::int64_t stage_head(const Problem& problem, Stage stage, std::int64_t head) {
+    return stage_heads(problem, stage) == problem.heads ? head : problem.head_kv(head);
+}
+
+std::int64_t number_in_group(const Problem& problem, Stage stage, std::int64_t head) {
+    const HeadRange group = query_heads(problem, stage, stage_head(problem, stage, head));
+    return (head - group.first) / group.step;
 }
 
 Dtype stage_dtype(const Problem& problem, Stage stage) {
@@ -383,11 +398,9 @@ void validate(const Units& units, const std::string& where) {
         throw Error(std::string(name) + " is " + text_of(bound) + ", neither 0 nor a finite positive number",
                     where, what_to_do);
     }
-    const std::pair<const char*, double> scales[] = {{"scale of q", units.q_scale},
-                                                     {"scale of p", units.p_scale},
-                                                     {"scale of l", units.l_scale},
-                                                     {"scale of acc", units.acc_scale},
-                                                     {"scale of ds", units.ds_scale}};
+    const std::pair<const char*, double> scales[] = {
+        {"scale of q", units.q_scale}, {"scale of k", units.k_scale},     {"scale of p", units.p_scale},
+        {"scale of l", units.l_scale}, {"scale of acc", units.acc_scale}, {"scale of ds", units.ds_scale}};
     for (const auto& [name, scale] : scales) {
         if (scale > 0 && std::isfinite(scale)) continue;
         throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,

@@ -161,13 +161,13 @@ bool Selection::selects(Stage stage) const {
 
 bool Selection::selects_head(const Problem& problem, Stage stage, std::int64_t stage_head) const {
     const HeadRange heads = query_heads(problem, stage, stage_head);
-    return head.overlaps(heads.first, heads.last - 1);
+    for (std::int64_t i = 0; i < heads.size(); ++i)
+        if (head.contains(heads.at(i))) return true;
+    return false;
 }
 
 bool Selection::lists_head(std::int64_t in_batch, const HeadRange& heads) const {
-    const auto has = [&](const QBlocks& each) {
-        return each.batch == in_batch && each.head >= heads.first && each.head < heads.last;
-    };
+    const auto has = [&](const QBlocks& each) { return each.batch == in_batch && heads.contains(each.head); };
     return blocks.empty() || std::ranges::any_of(blocks, has);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace tilescope {
 
@@ -29,7 +30,13 @@ KeyRange visible_keys(const Problem& problem, std::int64_t row) {
 }
 
 double product_scale(const Problem& problem, const Units& units) {
-    return problem.sm_scale / units.q_scale;
+    return problem.sm_scale / (units.q_scale * units.k_scale);
+}
+
+std::array<double, 4> staged_scales(const Problem& problem) {
+    const double scale = problem.sm_scale;
+    const double in_base_two = scale * std::numbers::log2e;
+    return {scale, in_base_two, std::sqrt(scale), std::sqrt(in_base_two)};
 }
 
 double masked_score(const Units& units) {

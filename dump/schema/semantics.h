@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "dump/schema.h"
@@ -27,8 +28,12 @@ std::int64_t key_position(const Problem& problem, std::int64_t key);
 KeyRange visible_keys(const Problem& problem, std::int64_t row);
 
 /// What a sum of products of the staged q and k is multiplied with to be a score, beside descales: sm_scale, less
-/// what q has of it.
+/// what q and k have of it.
 double product_scale(const Problem& problem, const Units& units);
+
+/// What kernels multiply q or k with before their product: sm_scale, or its root where they do so with both, with
+/// log2(e) and without.
+std::array<double, 4> staged_scales(const Problem& problem);
 
 /// What stands in place of a score that the mask hides, in the units of s: s_masked_value, as its cast leaves
 /// it where s was recorded after its mask.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "dump/schema/error.h"
 
@@ -42,12 +43,30 @@ void require_count(const std::vector<float>& values, std::initializer_list<std::
                 where, inputs_advice);
 }
 
-void require_descale(const Descale& descale, const Problem& problem, std::int64_t heads, std::int64_t seqlen,
-                     const char* name, const std::string& where) {
+/// What a descale goes with.
+struct DescaledShape {
+    const char* name;
+    std::int64_t heads;
+    std::int64_t seqlen;
+    std::int64_t head_dim;
+};
+
+void require_descale(const Descale& descale, const Problem& problem, const DescaledShape& of,
+                     const std::string& where) {
+    const auto& [name, heads, seqlen, head_dim] = of;
     if (descale.empty()) return;
     require_finite(descale.values, name, where);
     if (descale.heads == 0) {
         require_count(descale.values, {1}, name, where);
+        return;
+    }
+    if (descale.per_channel()) {
+        if (descale.heads != heads || descale.channels != head_dim || descale.blocks != 1)
+            throw Error(std::string(name) + " has " + std::to_string(descale.channels) + " channels of " +
+                            std::to_string(descale.heads) + " heads for an operand with " +
+                            std::to_string(head_dim) + " of " + std::to_string(heads),
+                        where, inputs_advice);
+        require_count(descale.values, {problem.batch * heads * head_dim}, name, where);
         return;
     }
     const bool covers = descale.heads == heads && descale.blocks >= 1 && descale.rows >= 1 &&
@@ -66,9 +85,14 @@ void require_descale(const Descale& descale, const Problem& problem, std::int64_
 }  // namespace
 
 float Descale::at(std::int64_t batch, std::int64_t head, std::int64_t row) const {
-    if (values.empty()) return 1;
+    if (values.empty() || per_channel()) return 1;
     if (heads == 0) return values.front();
     return values[static_cast<std::size_t>((batch * heads + head) * blocks + row / rows)];
+}
+
+float Descale::of_channel(std::int64_t batch, std::int64_t head, std::int64_t channel) const {
+    if (!per_channel()) return 1;
+    return values[static_cast<std::size_t>((batch * heads + head) * channels + channel)];
 }
 
 Problem problem_of(const Problem& problem, const SideInputs& inputs, std::int64_t batch) {
@@ -93,9 +117,13 @@ void validate(const SideInputs& inputs, const Problem& problem, const std::strin
     if (problem.sink != AttentionSink::none || !inputs.sink.empty()) {
         require_count(inputs.sink, {problem.heads}, "sink", where);
     }
-    require_descale(inputs.descale_q, problem, problem.heads, problem.seqlen_q, "descale_q", where);
-    require_descale(inputs.descale_k, problem, problem.heads_kv, problem.seqlen_kv, "descale_k", where);
-    require_descale(inputs.descale_v, problem, problem.heads_kv, problem.seqlen_kv, "descale_v", where);
+    const auto& [heads, heads_kv] = std::pair(problem.heads, problem.heads_kv);
+    require_descale(inputs.descale_q, problem, {"descale_q", heads, problem.seqlen_q, problem.head_dim},
+                    where);
+    require_descale(inputs.descale_k, problem, {"descale_k", heads_kv, problem.seqlen_kv, problem.head_dim},
+                    where);
+    require_descale(inputs.descale_v, problem, {"descale_v", heads_kv, problem.seqlen_kv, problem.head_dim_v},
+                    where);
 }
 
 bool is_bias(float value) {

@@ -9,18 +9,22 @@
 
 namespace tilescope {
 
-/// Numbers that fp8 operands are multiplied with: one for the tensor, one a head, or one for each block of
-/// rows of a head.
+/// Numbers that fp8 operands are multiplied with: one for the tensor, one a head, one for each block of rows of a
+/// head, or one for each channel of a head, which is a column of it.
 struct Descale {
     std::int64_t heads = 0;     ///< heads of the operand; 0: one value for the whole tensor
-    std::int64_t blocks = 1;    ///< blocks of a head
+    std::int64_t blocks = 1;    ///< blocks of a head; 1 where it is by channel
     std::int64_t rows = 0;      ///< rows of a block; the last one may be shorter
-    std::vector<float> values;  ///< [batch][heads][blocks], or one; empty: the operand has none
+    std::vector<float> values;  ///< [batch][heads][blocks or channels], or one; empty: the operand has none
+    std::int64_t channels = 0;  ///< columns of a head, each with a number of its own; 0: all have the same
 
     bool empty() const { return values.empty(); }
     bool per_block() const { return blocks > 1; }
-    /// What row `row` of a head is multiplied with; 1 where there is none.
+    bool per_channel() const { return channels > 0; }
+    /// What row `row` of a head is multiplied with, all its columns alike; 1 where there is none.
     float at(std::int64_t batch, std::int64_t head, std::int64_t row) const;
+    /// What column `channel` of a head is multiplied with beside; 1 where it is not by channel.
+    float of_channel(std::int64_t batch, std::int64_t head, std::int64_t channel) const;
 
     TILESCOPE_EQUALITY(Descale);
 };

@@ -1,5 +1,6 @@
 #include "dump/watch/bounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -45,6 +46,14 @@ std::optional<double> natural_m_magnitude(const WatchedTile& tile) {
     return tile.state->m_magnitude * *unit;
 }
 
+/// Of those that P is multiplied with before its cast.
+double least_descale_in_p(const WatchedCall& call) {
+    double least = 1;
+    if (call.units.p_descale_v == DescaleInP::none) return least;
+    for (const float value : call.run.side_inputs().descale_v.values) least = std::min(least, double(value));
+    return least;
+}
+
 /// Whether P is relative to m alone, and m a score.
 bool is_plain(const Units& units) {
     return !units.p_of_tile_max && !units.p_normalised && !units.m_from_lse;
@@ -70,7 +79,8 @@ std::optional<double> score_unit(const WatchedCall& call, bool scaled, LogBase b
 std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude || tile.call.problem.direction == Direction::backward || !is_plain(units))
+    if (!magnitude || tile.call.problem.direction == Direction::backward || !is_plain(units) ||
+        units.p_descale_v == DescaleInP::recorded)
         return std::nullopt;
     const double argument = argument_error(units, *magnitude);
     const double function = function_error(units, units.p_cast);
@@ -97,7 +107,8 @@ std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
 std::optional<double> tile_sum_error(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude || sums_numbers(tile) || !is_plain(units)) return std::nullopt;
+    if (!magnitude || sums_numbers(tile) || !is_plain(units) || units.p_descale_v == DescaleInP::recorded)
+        return std::nullopt;
     const Dtype summed = units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32;
     // The statistics add up in float32, a thread's part at a time, and the kernel does.
     const double elements = double(tile.extent.rows * tile.call.problem.block_n);
@@ -121,7 +132,8 @@ double mean_error(const WatchedCall& call, double keys, double tiles) {
     const double kept = call.problem.dtype_acc == Dtype::f32 ? u_f32 : unit_roundoff(call.problem.dtype_acc);
     const double operands = sum_rounding(TensorCore(), units.acc_accumulation).operand;
     // A row's sum is at least the exponential of its maximum: the absolute error of casting small P counts in full.
-    const double underflow = keys * half_quantum(dtype_p) / units.p_scale * std::exp(units.m_offset);
+    const double underflow =
+        keys * half_quantum(dtype_p) / (units.p_scale * least_descale_in_p(call)) * std::exp(units.m_offset);
     return 2 * unit_roundoff(dtype_p) + operands + underflow +
            keys * (term_error(units.acc_accumulation) + u_f32) + tiles * (kept + 4 * u_f32) + 16 * u_f32;
 }

@@ -203,7 +203,7 @@ Found m_below_scores(const WatchedTile& tile) {
 std::optional<double> descale_of_v(const WatchedTile& tile, bool from_dequantised, bool to_dequantised) {
     const Descale& descale = tile.call.run.side_inputs().descale_v;
     if (descale.empty() || from_dequantised == to_dequantised) return 1.0;
-    if (descale.per_block()) return std::nullopt;
+    if (descale.per_block() || descale.per_channel()) return std::nullopt;
     const double factor = descale.at(tile.id.batch, tile.call.problem.head_kv(tile.id.head), 0);
     if (factor <= 0) return std::nullopt;
     return to_dequantised ? factor : 1 / factor;
@@ -319,7 +319,10 @@ Found operand_differs(const WatchedTile& tile) {
     const auto operand = std::ranges::find(operands, tile.stage, &Operand::stage);
     const StatisticsRun& run = tile.call.run;
     const Units& units = tile.call.units;
-    const bool scaled = tile.stage == Stage::q && units.q_scale != 1;
+    const bool holds_channels =
+        run.side_inputs().descale_k.per_channel() && !units.k_dequantised;  // of k, in q
+    const bool scaled = (tile.stage == Stage::q && (units.q_scale != 1 || holds_channels)) ||
+                        (tile.stage == Stage::k && units.k_scale != 1);
     const bool raw =
         !scaled && (operand->descale == nullptr || (run.side_inputs().*operand->descale).empty() ||
                     !(units.*operand->dequantised));

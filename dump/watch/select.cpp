@@ -30,9 +30,9 @@ Suspects suspects_of(const Problem& problem, const Units& units, const WatchFind
     Suspects suspects;
     if (!info.per_q_block) {
         const HeadRange heads = query_heads(problem, finding.stage, tile.head);
-        for (std::int64_t head = heads.first; head < heads.last; ++head) {
+        for (std::int64_t i = 0; i < heads.size(); ++i) {
             for (std::int64_t q = 0; q < problem.q_blocks(); ++q)
-                suspects.blocks.emplace(tile.batch, head, q);
+                suspects.blocks.emplace(tile.batch, heads.at(i), q);
         }
         suspects.first_kv_tile = suspects.last_kv_tile = tile.kv_tile;
         return suspects;

@@ -67,7 +67,8 @@ bool is_copied(const Evidence& evidence, Stage stage) {
             return units.q_scale == 1 && units.q_cast == Dtype::f32 &&
                    (side.descale_q.empty() || !units.q_dequantised);
         case Stage::k:
-            return units.k_cast == Dtype::f32 && (side.descale_k.empty() || !units.k_dequantised);
+            return units.k_scale == 1 && units.k_cast == Dtype::f32 &&
+                   (side.descale_k.empty() || !units.k_dequantised);
         default:
             return units.v_cast == Dtype::f32 && (side.descale_v.empty() || !units.v_dequantised);
     }

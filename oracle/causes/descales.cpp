@@ -27,6 +27,7 @@ constexpr DescaledOperand operands[] = {
 
 /// The stage in which the kernel multiplies with the operand's descale.
 Stage applied_in(const Units& units, Stage operand) {
+    if (operand == Stage::v && units.p_descale_v != DescaleInP::none) return Stage::acc;
     if (operand == Stage::v)
         return units.v_dequantised ? Stage::v : units.acc_dequantised ? Stage::acc : Stage::o;
     const bool dequantised = operand == Stage::q ? units.q_dequantised : units.k_dequantised;

@@ -52,7 +52,7 @@ std::vector<Candidate> dot_runs_on(const Evidence& evidence) {
     // Entries of other lengths may be packed or paged: what lies behind a row is not known then.
     const bool is_plain =
         side.descale_q.empty() && side.descale_k.empty() && side.seqlens_q.empty() && side.seqlens_kv.empty();
-    if (!is_plain || evidence.units().q_scale != 1) return {};
+    if (!is_plain || evidence.units().q_scale != 1 || evidence.units().k_scale != 1) return {};
     std::set<std::int64_t> padded;
     for (const std::int64_t multiple : {16, 32, 64, 128})
         padded.insert((problem.head_dim + multiple - 1) / multiple * multiple);

@@ -110,7 +110,7 @@ std::vector<Candidate> cap_derivative_missing(const Evidence& evidence) {
 /// What one query head adds to dk or dv of a KV tile, whichever head of these it belongs to.
 GradientParts parts_of_head(const SearchedTile& site, Stage stage, std::int64_t head) {
     GradientParts parts;
-    const std::int64_t own = head / site.call->problem.dkv_group();
+    const std::int64_t own = stage_head(site.call->problem, stage, head);
     ChangedReplay walk(*site.world, {site.id.batch, own, 0, site.id.kv_tile}, stage, {});
     walk.run(stage, [&](const SearchedTile& there, const Estimate&) {
         for (const GradientPart& part : *there.parts)
@@ -119,16 +119,17 @@ GradientParts parts_of_head(const SearchedTile& site, Stage stage, std::int64_t 
     return parts;
 }
 
-/// Every heads_kv-th query head in place of neighbours.
+/// Every heads_kv-th query head in place of neighbours, or the other way round.
 std::vector<Candidate> group_of_other_heads(const Evidence& evidence) {
     const Problem& problem = evidence.problem();
     if (problem.dkv_group() == 1 || problem.dkv_heads() == 1) return {};
     return always({.inputs = [stage = evidence.acts](SearchedTile& site) {
-        const Problem& p = site.call->problem;
+        Problem other = site.call->problem;
+        other.head_grouping = other.is_interleaved() ? HeadGrouping::consecutive : HeadGrouping::interleaved;
+        const HeadRange heads = heads_reading(other, site.id.head);
         GradientParts all;
-        for (std::int64_t i = 0; i < p.dkv_group(); ++i)
-            for (GradientPart& part : parts_of_head(site, stage, site.id.head + i * p.dkv_heads()))
-                all.push_back(std::move(part));
+        for (std::int64_t i = 0; i < heads.size(); ++i)
+            for (GradientPart& part : parts_of_head(site, stage, heads.at(i))) all.push_back(std::move(part));
         site.parts = std::make_shared<const GradientParts>(std::move(all));
     }});
 }
@@ -139,9 +140,10 @@ std::vector<Candidate> group_not_summed(const Evidence& evidence) {
     const std::int64_t group = evidence.problem().dkv_group();
     for (const std::int64_t head : {group - 1, std::int64_t(0)}) {
         if (group == 1) break;
-        const auto keep = [=](SearchedTile& site) {
-            std::erase_if(site.own_parts(),
-                          [=](const GradientPart& part) { return part.id.head % group != head; });
+        const auto keep = [stage = evidence.acts, head](SearchedTile& site) {
+            std::erase_if(site.own_parts(), [&](const GradientPart& part) {
+                return number_in_group(site.call->problem, stage, part.id.head) != head;
+            });
         };
         candidates.push_back(
             {{{"head of the group", head == 0 ? "the first" : "the last"}}, {.inputs = keep}});

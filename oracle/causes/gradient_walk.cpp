@@ -20,13 +20,13 @@ Estimate transposed(const Estimate& estimate) {
 }
 
 /// What the tile adds to the gradient.
-GradientPart part_of_tile(Stage gradient, const TileId& id, const GradientTile& tile,
+GradientPart part_of_tile(const HeadCall& call, Stage gradient, const TileId& id, const GradientTile& tile,
                           const GradientRows& rows, const Operand& k) {
     const bool of_p = gradient == Stage::dv;
     const Estimate& a = of_p ? tile.p_operand : tile.ds_operand;
     const Estimate& uncast = of_p ? tile.uncast_p : tile.uncast_ds;
-    if (gradient == Stage::dq) return {id, a, tile.scores.value, uncast, k};
-    const Operand b = gradient == Stage::dk ? rows.q : Operand{rows.dout, 0};
+    if (gradient == Stage::dq) return {id, a, tile.scores.value, uncast, gradient_operand(call, Stage::k, k)};
+    const Operand b = gradient == Stage::dk ? gradient_operand(call, Stage::q, rows.q) : Operand{rows.dout};
     return {id, transposed(a), tile.scores.value.transpose(), transposed(uncast), b};
 }
 
@@ -144,7 +144,8 @@ void ChangedReplay::run_rows(Stage observed, const See& see) {
         }
         const GradientTile tile = gradient_tile(observed, rows, see);
         site_.begins = false;
-        if (observed == Stage::dq) parts.push_back(part_of_tile(observed, site_.id, tile, rows, site_.k));
+        if (observed == Stage::dq)
+            parts.push_back(part_of_tile(*site_.call, observed, site_.id, tile, rows, site_.k));
     }
     if (observed == Stage::dq) see_gradient(observed, std::move(parts), see);
 }
@@ -152,7 +153,8 @@ void ChangedReplay::run_rows(Stage observed, const See& see) {
 void ChangedReplay::run_keys(Stage observed, const See& see) {
     GradientParts parts;
     const HeadRange heads = query_heads(site_.call->problem, observed, block_.head);
-    for (std::int64_t head = heads.first; head < heads.last; ++head) {
+    for (std::int64_t i = 0; i < heads.size(); ++i) {
+        const std::int64_t head = heads.at(i);
         site_.id.head = head;
         site_.call = world_.call(block_.batch, head);
         const Problem& problem = site_.call->problem;
@@ -163,7 +165,7 @@ void ChangedReplay::run_keys(Stage observed, const See& see) {
             if (is_passed_over(site_.id, observed)) continue;
             const GradientRows rows = load_rows();
             const GradientTile tile = gradient_tile(observed, rows, see);
-            parts.push_back(part_of_tile(observed, site_.id, tile, rows, site_.k));
+            parts.push_back(part_of_tile(*site_.call, observed, site_.id, tile, rows, site_.k));
         }
     }
     see_gradient(observed, std::move(parts), see);

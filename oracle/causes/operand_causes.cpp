@@ -50,7 +50,7 @@ void add_of_place(const Evidence& evidence, std::vector<CauseParameter> paramete
         const TileId place = from(site);
         const Problem& problem = site.call->problem;
         const std::int64_t head =
-            is_of_queries(stage) ? place.head : place.head * (problem.heads / problem.heads_kv);
+            is_of_queries(stage) ? place.head : heads_reading(problem, place.head).first;
         use_descale_of(*site.world->call(place.batch, head), stage, site.own_call());
     };
     parameters.push_back({"descale", "of the same"});
@@ -130,7 +130,8 @@ std::vector<Candidate> rows_shifted(const Evidence& evidence) {
 }
 
 std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
-    if (evidence.problem().heads == evidence.problem().heads_kv) return {};
+    if (evidence.problem().heads == evidence.problem().heads_kv || evidence.problem().is_interleaved())
+        return {};
     std::vector<Candidate> candidates;
     const auto modulo = [](const SearchedTile& s) {
         return TileId{s.id.batch, s.id.head % s.call->problem.heads_kv, 0, 0};
@@ -144,15 +145,18 @@ void add_other_divisors(const Evidence& evidence, std::vector<Candidate>& candid
     const Problem& problem = evidence.problem();
     const std::int64_t group = problem.heads / problem.heads_kv;
     if (is_of_queries(evidence.acts) || group == 1) return;
+    const bool interleaved = problem.is_interleaved();
     const auto add = [&](const char* sign, std::int64_t n, auto head_of) {
         const auto from = [=](const SearchedTile& s) {
             return TileId{s.id.batch, std::min(head_of(s.id.head), s.call->problem.heads_kv - 1), 0, 0};
         };
-        const std::string says = fmt::format("head {} {} in place of head / {}", sign, n, group);
+        const std::string says =
+            fmt::format("head {} {} in place of head {}", sign, n,
+                        interleaved ? fmt::format("% {}", problem.heads_kv) : fmt::format("/ {}", group));
         add_of_place(evidence, {{"which", says}}, from, 1, candidates);
     };
     for (std::int64_t n = 2; n <= std::min<std::int64_t>(problem.heads - 1, 16); ++n) {
-        if (n != group) add("/", n, [=](std::int64_t head) { return head / n; });
+        if (n != group || interleaved) add("/", n, [=](std::int64_t head) { return head / n; });
         if (n < problem.heads_kv) add("%", n, [=](std::int64_t head) { return head % n; });
     }
 }

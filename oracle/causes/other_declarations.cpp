@@ -18,6 +18,7 @@
 #include "dump/schema/rounding.h"
 #include "dump/schema/semantics.h"
 #include "oracle/causes/rounded_partials.h"
+#include "oracle/causes/staged_scales.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -319,6 +320,11 @@ std::vector<std::string> numbers_for(const Recording& recording, const declarati
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
     if (declaration.name.ends_with(".scale"))
         numbers = factors_for(recording, declaration, as, guilty, first);
+    if (is("q.scale") || is("k.scale")) {
+        const std::array<double, 4> scales = staged_scales(problem);
+        numbers = {1};
+        numbers.insert(numbers.begin(), scales.begin(), scales.end());
+    }
     const bool is_number = std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0;
     if (is("s.masked_value") && is_number) numbers = {first.got};
     if (is("m.start") && guilty == Stage::m && is_number) numbers = {first.got};
@@ -378,6 +384,7 @@ bool concerns(const declarations::Declaration& declaration, Stage wrong, Directi
 OtherDeclarations::OtherDeclarations(const Recording& recording, const Report& report, const Block& block)
     : recording_(recording),
       report_(report),
+      block_(block),
       seen_(seen_diagonals(recording, block)),
       starts_(seen_starts(recording, block)) {}
 
@@ -389,6 +396,10 @@ bool OtherDeclarations::may_be(const declarations::Declaration& declaration, con
     const bool sums = std::string_view(declaration.name).ends_with(".accumulation");
     if (sums && !recording_.has_stage(*stage_of(declaration))) return false;
     if (std::ranges::count(kept_relative, declaration.name) != 0 && !keeps_state(recording_)) return false;
+    const Problem& problem = as.problem;
+    const bool shares_heads = problem.heads > problem.heads_kv && problem.heads_kv > 1;
+    if (declaration.name == "problem.head_grouping" && !shares_heads) return false;
+    if (declaration.name == "p.descale_v" && recording_.side_inputs().descale_v.empty()) return false;
     const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
     if (type == std::end(types)) return true;
     // Values that are right are of the type that is declared, or of one that rounds less.
@@ -428,6 +439,7 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
             all.push_back(std::move(next));
         }
     }
+    for (Declared& way : ways_to_scale_operands(recording_, as, wrong, block_)) all.push_back(std::move(way));
     return all;
 }
 

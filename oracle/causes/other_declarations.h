@@ -37,8 +37,8 @@ struct SeenDiagonals {
     bool hides = false;                ///< whether any score is -inf
 };
 
-/// What a recording may declare instead: every value of a flag or a name, and likely numbers. What would widen
-/// budgets has to show in the recorded values, since a wide budget explains much: a type in numbers of that
+/// What a recording may declare instead: every value of a flag or a name, likely numbers, and scales of operands with
+/// the cast after them. What would widen budgets has to show in the recorded values, since a wide budget explains much: a type in numbers of that
 /// type alone, the type of an operand in its exact values before the cast.
 class OtherDeclarations {
  public:
@@ -54,6 +54,7 @@ class OtherDeclarations {
 
     const Recording& recording_;
     const Report& report_;
+    Block block_;
     SeenDiagonals seen_;
     std::string starts_;  ///< of splits, as the running maximum shows them
     mutable bool looked_at_lags_ = false;

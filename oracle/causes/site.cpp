@@ -146,8 +146,7 @@ namespace {
 Estimate sum_of_parts(Stage stage, const SearchedTile& site) {
     const TileShape extent = tile_extent(site.call->problem, stage, site.id);
     GradientSum sum(stage, extent.rows, extent.cols);
-    for (const GradientPart& part : *site.parts)
-        sum.add(*site.call, part.a, part.scores, part.b.value, part.b.error);
+    for (const GradientPart& part : *site.parts) sum.add(*site.call, part.a, part.scores, part.b);
     return sum.gradient(*site.call);
 }
 

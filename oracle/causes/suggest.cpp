@@ -221,6 +221,9 @@ Diagnosis causes_and_declarations(const Recording& recording, const Report& repo
                                   const CauseOptions& options) {
     Diagnosis diagnosis = find_causes(recording, report, options);
     diagnosis.suggestion = suggest_declarations(recording, report, options.threads, options.check);
+    // What declarations explain altogether is no mistake that explains most of it.
+    if (diagnosis.suggestion && !diagnosis.suggestion->then)
+        std::erase_if(diagnosis.causes, [](const FoundCause& cause) { return cause.explained_after < 1; });
     return diagnosis;
 }
 

@@ -49,7 +49,8 @@ std::int64_t terms_of_sum(const Problem& problem, Stage stage, TermIndex index) 
 std::size_t number_of_part(Stage stage, const SearchedTile& site, std::size_t part, TermIndex index) {
     const GradientPart& at = (*site.parts)[part];
     if (index == TermIndex::from_last) return site.parts->size() - 1 - part;
-    if (index == TermIndex::head) return std::size_t(at.id.head % site.call->problem.dkv_group());
+    if (index == TermIndex::head)
+        return std::size_t(number_in_group(site.call->problem, Stage::dk, at.id.head));
     return std::size_t(stage == Stage::dq ? at.id.kv_tile : at.id.q_block);
 }
 

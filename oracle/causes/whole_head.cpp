@@ -17,7 +17,8 @@ bool multiplies_whole_heads(const Evidence& evidence) {
     const CauseSearch& world = *evidence.world;
     // Descales are those of a head's own rows.
     const SideInputs& side = world.recording().side_inputs();
-    return !world.has(Stage::q) && !world.has(Stage::k) && side.descale_q.empty() && side.descale_k.empty();
+    return !world.has(Stage::q) && !world.has(Stage::k) && side.descale_q.empty() && side.descale_k.empty() &&
+           !evidence.problem().is_interleaved();
 }
 
 /// All keys of the site's KV head.

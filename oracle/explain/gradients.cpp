@@ -71,11 +71,12 @@ class ElementOfGradient {
             return m.col(row_).transpose();
         };
         const GradientRows& rows = loaded.rows.from_stages;
-        const Operand& other = is_dq ? loaded.keys.k_from_stages : rows.q;
-        const Matrix b = (is_dv ? rows.dout : other.value).col(col_);
-        const double b_error = is_dv ? 0 : other.error;
+        Operand b = is_dv   ? Operand{rows.dout}
+                    : is_dq ? gradient_operand(call, Stage::k, loaded.keys.k_from_stages)
+                            : gradient_operand(call, Stage::q, rows.q);
+        b.value = b.value.col(col_).eval();
         const Estimate a{line(weights.value), line(weights.error)};
-        sum_.add(call, a, line(loaded.tile.scores.value), b, b_error);
+        sum_.add(call, a, line(loaded.tile.scores.value), b);
     }
 
     ExplainedElement explain(const HeadCall& call) const {
@@ -101,7 +102,8 @@ ExplainedElement explain_sum(const Recording& recording, const HeadCall& call, c
         return element.explain(call);
     }
     const HeadRange heads = query_heads(problem, place.stage, place.tile.head);
-    for (std::int64_t head = heads.first; head < heads.last; ++head) {
+    for (std::int64_t i = 0; i < heads.size(); ++i) {
+        const std::int64_t head = heads.at(i);
         const HeadCall of_head = make_head_call(recording, call.rounding, place.tile.batch, head);
         for (std::int64_t q_block = 0; q_block < problem.q_blocks(); ++q_block) {
             const TileId id{place.tile.batch, head, q_block, place.tile.kv_tile};

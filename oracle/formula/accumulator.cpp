@@ -28,7 +28,8 @@ AccumulatorRoundings accumulator_roundings(const HeadCall& call) {
     const Dtype kept = call.problem.dtype_acc;
     const double u = is_narrow(call) ? unit_roundoff(kept) : u_f32;
     const bool is_scaled =
-        units.acc_scale != units.p_scale || (!units.v_dequantised && units.acc_dequantised);
+        units.acc_scale != units.p_scale ||
+        (!units.v_dequantised && units.acc_dequantised && units.p_descale_v == DescaleInP::none);
     const double scaling = is_scaled ? gamma(3, u) : 0;
     const double quantum = is_narrow(call) ? 2 * half_quantum(kept) : flush_to_zero;
     // A narrow accumulator is multiplied with a factor of its own type.
@@ -66,12 +67,8 @@ GuardedBound guarded_bound(const HeadCall& call, const AccumulatorInputs& in) {
 void add_operand_errors(const AccumulatorInputs& in, Matrix& error) {
     // Not its maximum: a NaN may hide it.
     const bool inexact = !(in.p.error.array() == 0).all();
-    if (in.v.error > 0) {
-        const Matrix weight = in.p.error + in.v.error * (in.p.value.cwiseAbs() + in.p.error);
-        add_product(weight, in.v.value.cwiseAbs(), false, error);
-    } else if (inexact) {
-        add_product(in.p.error, in.v.value.cwiseAbs(), false, error);
-    }
+    if (inexact) add_product(in.p.error, in.v.value.cwiseAbs(), false, error);
+    if (!in.v.is_exact()) add_product(in.p.value.cwiseAbs() + in.p.error, error_of(in.v), false, error);
 }
 
 BudgetTerms sum_terms(const HeadCall& call, const AccumulatorInputs& in, const Matrix& start,
@@ -79,10 +76,10 @@ BudgetTerms sum_terms(const HeadCall& call, const AccumulatorInputs& in, const M
     BudgetTerms terms = product_terms(weighted_sum(call, in, start), row, col);
     const Eigen::RowVectorXd magnitude = in.v.value.col(col).cwiseAbs().transpose();
     const double of_p = in.p.error.row(row).dot(magnitude);
-    const double of_v = (in.p.value.row(row).cwiseAbs() + in.p.error.row(row)).dot(magnitude);
+    const Eigen::RowVectorXd weights = in.p.value.row(row).cwiseAbs() + in.p.error.row(row);
+    const double of_v = in.v.error * weights.dot(magnitude) + in.v.absolute * weights.sum();
     terms.add("p, not dumped", fmt::format("{:.3g}, sum of error * |v|", of_p), of_p, "from p");
-    terms.add("v not dumped, dequantised", fmt::format("{:.3g} * {:.3g}, sum of p * |v|", in.v.error, of_v),
-              in.v.error * of_v, "from v");
+    terms.add("v not dumped, dequantised", fmt::format("{:.3g}, sum of p * error", of_v), of_v, "from v");
     return terms;
 }
 

@@ -36,32 +36,31 @@ GradientUnits units_of(const HeadCall& call, Stage stage) {
 GradientSum::GradientSum(Stage stage, Eigen::Index rows, Eigen::Index cols)
     : stage_(stage), sum_(zeros(rows, cols)), magnitude_(Matrix::Zero(rows, cols)) {}
 
-void GradientSum::add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Matrix& b,
-                      double b_error) {
+void GradientSum::add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Operand& b) {
     const Accumulation accumulation = units_of(call, stage_).accumulation;
     Estimate tile;
-    if (all_finite(a.value) && all_finite(b)) {
-        tile = sum_of_products({call, stage_, accumulation, a.value, b, false});
+    if (all_finite(a.value) && all_finite(b.value)) {
+        tile = sum_of_products({call, stage_, accumulation, a.value, b.value, false});
     } else {
         const AccumulationBound bound = accumulation_bound(call.rounding, stage_, accumulation);
-        const Matrix start = Matrix::Zero(a.value.rows(), b.cols());
-        tile = guarded_product(start, a.value, nullptr, scores, b, bound.per_partial_sum + bound.operand);
+        const Matrix start = Matrix::Zero(a.value.rows(), b.value.cols());
+        tile =
+            guarded_product(start, a.value, nullptr, scores, b.value, bound.per_partial_sum + bound.operand);
     }
     sum_.value += tile.value;
     if (!call.bounds) return;
     // Not its maximum: a NaN may hide it.
     const bool inexact = !(a.error.array() == 0).all();
-    if (inexact || b_error > 0) {
-        const Matrix weight = a.error + b_error * (a.value.cwiseAbs() + a.error);
-        add_product(weight, b.cwiseAbs(), false, tile.error);
-    }
+    if (inexact) add_product(a.error, b.value.cwiseAbs(), false, tile.error);
+    if (!b.is_exact()) add_product(a.value.cwiseAbs() + a.error, error_of(b), false, tile.error);
     sum_.error += tile.error;
     magnitude_ += tile.value.cwiseAbs() + tile.error;
-    terms_ += double(b.rows());
+    terms_ += double(b.value.rows());
     tiles_ += 1;
-    const Matrix first = b.col(0).cwiseAbs();
+    const Matrix first = b.value.col(0).cwiseAbs();
+    const Matrix weights = a.value.row(0).cwiseAbs() + a.error.row(0);
     of_weights_ += a.error.row(0).dot(first.col(0));
-    of_operand_ += b_error * (a.value.row(0).cwiseAbs() + a.error.row(0)).dot(first.col(0));
+    of_operand_ += b.error * weights.row(0).dot(first.col(0)) + b.absolute * weights.sum();
 }
 
 template <class Error>
@@ -121,8 +120,9 @@ BudgetTerms GradientSum::terms(const HeadCall& call) const {
     terms.add(is_dv ? "p, not dumped or cast" : "ds, not dumped or cast",
               in_formula(of_weights_) + ", sum of error * |operand|", of_weights_,
               is_dv ? "from p" : "from ds");
-    terms.add(stage_ == Stage::dq ? "k not dumped, dequantised" : "q not dumped, dequantised",
-              in_formula(of_operand_), of_operand_, "from it");
+    terms.add(
+        stage_ == Stage::dq ? "k not dumped, scaled or dequantised" : "q not dumped, scaled or dequantised",
+        in_formula(of_operand_), of_operand_, "from it");
     return element(call, 0, 0, std::move(terms)).error;
 }
 

@@ -3,6 +3,7 @@
 #include "oracle/formula/budget_terms.h"
 #include "oracle/formula/estimate.h"
 #include "oracle/formula/head_call.h"
+#include "oracle/formula/scores.h"
 
 namespace tilescope {
 
@@ -13,8 +14,8 @@ class GradientSum {
     GradientSum(Stage stage, Eigen::Index rows, Eigen::Index cols);
 
     /// Adds a b, what one pair of a query block and a KV tile gives. Elements of a whose score is -inf add
-    /// nothing, whatever b holds there: `scores` are those of a. `b_error` is relative.
-    void add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Matrix& b, double b_error);
+    /// nothing, whatever b holds there: `scores` are those of a.
+    void add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Operand& b);
 
     /// The gradient as stored, in its dtype. Bound: sums in any order, the multiplications after the sum, and
     /// the store.

@@ -96,7 +96,7 @@ BudgetTerms delta_terms(const HeadCall& call, const Matrix& dout, const Matrix& 
 Estimate probability_gradients(const HeadCall& call, const Matrix& dout, const Operand& v) {
     Estimate dp = sum_of_products(dp_product(call, dout, v));
     if (!call.bounds) return dp;
-    if (v.error > 0) add_product(dout.cwiseAbs() * v.error, v.value.cwiseAbs(), true, dp.error);
+    if (!v.is_exact()) add_product(dout.cwiseAbs(), error_of(v), true, dp.error);
     // The product of the sum with descale_v.
     if (!call.units.v_dequantised) dp.error += u_f32 * dp.value.cwiseAbs();
     return dp;
@@ -105,9 +105,9 @@ Estimate probability_gradients(const HeadCall& call, const Matrix& dout, const O
 BudgetTerms dp_terms(const HeadCall& call, const Matrix& dout, const Operand& v, Eigen::Index row,
                      Eigen::Index col) {
     BudgetTerms terms = product_terms(dp_product(call, dout, v), row, col);
-    const double products = dout.row(row).cwiseAbs().dot(v.value.row(col).cwiseAbs());
-    terms.add("v not dumped, dequantised",
-              fmt::format("{:.3g} * {:.3g}, sum of |products|", v.error, products), v.error * products,
+    const Eigen::RowVectorXd weights = dout.row(row).cwiseAbs();
+    const double of_v = v.error * weights.dot(v.value.row(col).cwiseAbs()) + v.absolute * weights.sum();
+    terms.add("v not dumped, dequantised", fmt::format("{:.3g}, sum of |dout| * error", of_v), of_v,
               "from v");
     const double dp = std::abs(dout.row(row).dot(v.value.row(col)));
     if (!call.units.v_dequantised)

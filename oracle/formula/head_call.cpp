@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numbers>
 
 #include "dump/schema/error.h"
@@ -15,6 +16,12 @@ Eigen::VectorXd descale_rows(const Descale& descale, std::int64_t batch, std::in
     if (descale.empty()) return Eigen::VectorXd::Ones(rows);
     Eigen::VectorXd values(rows);
     for (Eigen::Index row = 0; row < rows; ++row) values(row) = double(descale.at(batch, head, row));
+    return values;
+}
+
+Eigen::RowVectorXd descale_channels(const Descale& descale, std::int64_t batch, std::int64_t head) {
+    Eigen::RowVectorXd values(descale.channels);
+    for (Eigen::Index i = 0; i < values.size(); ++i) values(i) = double(descale.of_channel(batch, head, i));
     return values;
 }
 
@@ -48,6 +55,8 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
     const auto recorded = [&](Stage stage) { return recording.has_stage(stage); };
     if (std::ranges::none_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc}, recorded))
         call.units.m_stale_threshold = 0;
+    // No product of the backward pass has both.
+    if (call.problem.direction == Direction::backward) call.units.p_descale_v = DescaleInP::none;
     call.rounding = rounding;
     const std::int64_t head_kv = call.problem.head_kv(head);
     if (call.problem.alibi != Alibi::none) {
@@ -59,6 +68,9 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
     call.q_descale = descale_rows(side.descale_q, batch, head, call.problem.seqlen_q);
     call.k_descale = descale_rows(side.descale_k, batch, head_kv, call.problem.seqlen_kv);
     call.v_descale = descale_rows(side.descale_v, batch, head_kv, call.problem.seqlen_kv);
+    call.q_channels = descale_channels(side.descale_q, batch, head);
+    call.k_channels = descale_channels(side.descale_k, batch, head_kv);
+    call.v_channels = descale_channels(side.descale_v, batch, head_kv);
     if (recording.has_bias()) {
         call.read_bias = [&recording, batch, head](std::int64_t row, std::int64_t key, MatrixF& tile) {
             for (Eigen::Index i = 0; i < tile.rows(); ++i)
@@ -72,36 +84,62 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
 ExpArgumentBound exp_argument_bound(const HeadCall& call) {
     const Units& u = call.units;
     ExpArgumentBound bound = exp_argument_bound(u.p_exp);
-    const bool descaled = !u.q_dequantised || !u.k_dequantised;
-    if (descaled && (!u.s_scaled || !u.m_scaled)) bound.terms += gamma(2, u_f32);
+    const double more = scale_roundings(call) - 1;
+    if (more > 0 && (!u.s_scaled || !u.m_scaled)) bound.terms += gamma(more, u_f32);
     return bound;
 }
 
+bool has_rest_of_scale(const HeadCall& call) {
+    return call.units.q_scale != 1 || call.units.k_scale != 1;
+}
+
+double scale_roundings(const HeadCall& call) {
+    const bool descaled = !call.units.q_dequantised || !call.units.k_dequantised;
+    return 1 + (descaled ? 2 : 0) + (has_rest_of_scale(call) ? 1 : 0);
+}
+
 double product_unit(const HeadCall& call, Stage stage) {
-    const auto largest = [](const Eigen::VectorXd& descale) {
-        return descale.size() == 0 ? 1 : descale.maxCoeff();
+    const auto largest = [](const Eigen::VectorXd& descale, const Eigen::RowVectorXd& channels) {
+        return (descale.size() == 0 ? 1 : descale.maxCoeff()) *
+               (channels.size() == 0 ? 1 : channels.cwiseAbs().maxCoeff());
     };
     const Units& u = call.units;
-    const double of_q = u.q_dequantised ? 1 : largest(call.q_descale);
-    const double of_k = u.k_dequantised ? 1 : largest(call.k_descale);
+    const double of_q = u.q_dequantised ? 1 : largest(call.q_descale, call.q_channels);
+    const double of_k = u.k_dequantised ? 1 : largest(call.k_descale, call.k_channels);
+    const double of_v = largest(call.v_descale, call.v_channels);
     switch (stage) {
         case Stage::acc: {
-            const bool without_descale = !u.v_dequantised || !u.acc_dequantised;
-            return (without_descale ? largest(call.v_descale) : 1) / u.acc_scale;
+            const bool without_descale =
+                (!u.v_dequantised || !u.acc_dequantised) && u.p_descale_v == DescaleInP::none;
+            return (without_descale ? of_v : 1) / u.acc_scale;
         }
         case Stage::delta:
             return 1;
         case Stage::dp:
-            return u.v_dequantised ? 1 : largest(call.v_descale);
+            return u.v_dequantised ? 1 : of_v;
         case Stage::dq:
-            return of_k / u.ds_scale;
+            // As staged, or as it was before its scale.
+            return of_k / (std::min(u.k_scale, 1.0) * u.ds_scale);
         case Stage::dk:
-            return of_q / (u.q_scale * u.ds_scale);
+            return of_q / (std::min(u.q_scale, 1.0) * u.ds_scale);
         case Stage::dv:
             return 1 / u.p_scale;
         default:
-            return of_q * of_k / u.q_scale;
+            return of_q * of_k / (u.q_scale * u.k_scale);
     }
+}
+
+DumpFactor operand_factor_of_p(const HeadCall& call, std::int64_t first_key, std::int64_t rows,
+                               std::int64_t cols) {
+    DumpFactor factor;
+    factor.scalar = call.units.p_scale;
+    if (call.units.p_descale_v == DescaleInP::none) return factor;
+    factor.row = Eigen::VectorXd::Ones(rows);
+    // A mistake may have more columns than there are keys.
+    const std::int64_t known = std::clamp<std::int64_t>(call.v_descale.size() - first_key, 0, cols);
+    factor.col = Eigen::VectorXd::Ones(cols);
+    factor.col.head(known) = call.v_descale.segment(first_key, known);
+    return factor;
 }
 
 DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row, std::int64_t first_key,
@@ -132,13 +170,19 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
             break;
         case Stage::p:
             factor.scalar = u.p_scale;
+            if (u.p_descale_v == DescaleInP::recorded)
+                return operand_factor_of_p(call, first_key, rows, cols);
             break;
         case Stage::l:
             factor.scalar = u.l_scale;
             break;
         case Stage::acc:
             factor.scalar = u.acc_scale;
-            if (!u.acc_dequantised) factor.scalar /= call.v_descale(first_key);
+            if (u.acc_dequantised) break;
+            factor.scalar /= call.v_descale(first_key);
+            if (call.v_channels.size() == 0) break;
+            factor.row = Eigen::VectorXd::Ones(rows);
+            factor.col = call.v_channels.transpose().cwiseInverse();
             break;
         case Stage::lse:
             factor.scalar = base_factor(u.lse_log_base);
@@ -166,13 +210,49 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
     return factor;
 }
 
+namespace {
+
+using Refuse = std::function<void(const char* what, const char* what_to_do)>;
+
+/// Descales by channel are lost in a sum over channels, and those of a key in a sum over keys.
+void require_known_descales(const Recording& recording, const Refuse& refuse) {
+    const Units& u = recording.units();
+    const SideInputs& side = recording.side_inputs();
+    if (!u.q_dequantised && side.descale_q.per_channel())
+        refuse("q is declared without descale_q although it differs by channel", "record q dequantised");
+    if (!u.v_dequantised && side.descale_v.per_channel() &&
+        recording.problem().direction == Direction::backward)
+        refuse("v is declared without descale_v although it differs by channel, over which dp is a sum",
+               "record v dequantised");
+    if (!u.acc_dequantised && side.descale_v.per_block())
+        refuse("acc is declared without descale_v although it differs by block", "record acc dequantised");
+    const bool backward = recording.problem().direction == Direction::backward;
+    if (u.p_descale_v == DescaleInP::none || backward) return;
+    if (side.descale_v.per_channel())
+        refuse("P is declared with descale_v, which differs by channel", "declare where acc or o takes it");
+    if (std::ranges::any_of(side.descale_v.values, [](float value) { return !(value > 0); }))
+        refuse("P is declared with descale_v, which is not positive everywhere", "declare where V takes it");
+    if (u.v_dequantised && recording.has_stage(Stage::v))
+        refuse("P is declared with descale_v, and V, too", "declare dequantised = false of v");
+    if (!u.acc_dequantised)
+        refuse("P is declared with descale_v, and acc without it", "declare dequantised = true of acc");
+    if (u.p_descale_v == DescaleInP::operand && u.p_cast != Dtype::f32)
+        refuse("P is declared cast, but without descale_v that it is multiplied with before",
+               "declare descale_v = recorded of p");
+    if (u.l_sums_cast_p)
+        refuse("l is declared to add P after its cast, and that with descale_v", "leave one of them out");
+}
+
+}  // namespace
+
 void require_known_semantics(const Recording& recording) {
     const Problem& p = recording.problem();
     const Units& u = recording.units();
     const SideInputs& side = recording.side_inputs();
-    const auto refuse = [&](const char* what, const char* what_to_do) {
+    const Refuse refuse = [&](const char* what, const char* what_to_do) {
         throw Error(what, recording.name(), what_to_do);
     };
+    require_known_descales(recording, refuse);
     const bool capped = p.logits_soft_cap != 0;
     const bool biased = p.alibi != Alibi::none || recording.has_bias();
     if (capped && !u.s_capped && biased && u.s_biased)
@@ -185,8 +265,6 @@ void require_known_semantics(const Recording& recording) {
     if (!u.s_scaled && biased && u.s_biased && (q_blocks || k_blocks))
         refuse("s is declared biased and unscaled although the descales differ by block",
                "record s in scaled units");
-    if (!u.acc_dequantised && side.descale_v.per_block())
-        refuse("acc is declared without descale_v although it differs by block", "record acc dequantised");
     if (p.sink == AttentionSink::first && p.l_lanes > 1)
         refuse("the sink is in l, and l holds partial sums of lanes", "declare the sink as last");
     if (p.sink == AttentionSink::first && !u.lse_includes_sink)

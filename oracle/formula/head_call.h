@@ -24,6 +24,10 @@ struct HeadCall {
     Eigen::VectorXd q_descale;  ///< [seqlen_q]
     Eigen::VectorXd k_descale;  ///< [seqlen_kv]
     Eigen::VectorXd v_descale;  ///< [seqlen_kv]
+    // Beside these, where descales are by channel; empty: 1.
+    Eigen::RowVectorXd q_channels;  ///< [head_dim]
+    Eigen::RowVectorXd k_channels;  ///< [head_dim]
+    Eigen::RowVectorXd v_channels;  ///< [head_dim_v]
     /// Fills a tile of the bias, from its first row and key; empty where the call has no bias.
     std::function<void(std::int64_t row, std::int64_t key, MatrixF& tile)> read_bias;
     /// Keys that a q row sees, in the tile that begins at a key; empty: those of visible_keys().
@@ -51,6 +55,12 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
 /// sm_scale and the descales in the argument.
 ExpArgumentBound exp_argument_bound(const HeadCall& call);
 
+/// Whether what is left of sm_scale beside the scales of q and k is a number of its own, which the kernel rounds.
+bool has_rest_of_scale(const HeadCall& call);
+
+/// Roundings of the product that turns a sum into a score: with sm_scale, or with what is left of it, and descales.
+double scale_roundings(const HeadCall& call);
+
 /// The largest factor that turns the kernel's own sum of products (of s or acc) into natural units: the
 /// scales and descales that it applies after the sum.
 double product_unit(const HeadCall& call, Stage stage);
@@ -66,6 +76,10 @@ struct DumpFactor {
         return row.size() == 0 ? scalar : scalar * row(i) * col(j);
     }
 };
+
+/// What P is multiplied with before its cast, R x N: p_scale, and descale_v of its key where that is declared.
+DumpFactor operand_factor_of_p(const HeadCall& call, std::int64_t first_key, std::int64_t rows,
+                               std::int64_t cols);
 
 /// Of a tile of rows x cols elements, from its first q row and key. Natural units: scores after sm_scale, of
 /// dequantised operands, logarithms to base e, P without p_scale.

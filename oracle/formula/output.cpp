@@ -127,12 +127,13 @@ Bounded<Error> lse_element(const HeadCall& call, const RunningState& before, con
     const double log_magnitude = std::abs(log_sum) + log_scale;
     const double magnitude = std::abs(m) + std::abs(log_sum) + log_scale + own;
     const double logarithm = log_function_bound(log_magnitude);
-    const double adding = gamma(5, u_f32) * magnitude;
+    const double count = has_rest_of_scale(call) ? 6 : 5;
+    const double adding = gamma(count, u_f32) * magnitude;
     Bounded<Error> lse{m + log_sum, std::move(inherited)};
     lse.error.add(logarithm + adding, [&](BudgetTerms& terms) {
         terms.add("logarithm", fmt::format("2^-21.41 + {:.3g} * {:.3g}", 6 * u_f32, log_magnitude), logarithm,
                   "CUDA guide, math");
-        terms.add("adding m and ln l", roundings(5, magnitude), adding, "Higham, lemma 3.1");
+        terms.add("adding m and ln l", roundings(count, magnitude), adding, "Higham, lemma 3.1");
     });
     lse.error.add_own_error(u_oracle * std::abs(lse.value));
     return lse;
@@ -143,8 +144,8 @@ double partial_rounding(const HeadCall& call, double acc, double acc_error, doub
     const Dtype dtype = call.problem.dtype_partial_o;
     if (dtype == Dtype::f32) return 0;
     // Stored without the descale, a number below its type's range loses more of o.
-    const bool descales = !call.units.acc_dequantised && call.v_descale.size() > 0;
-    const double unit = descales ? call.v_descale.maxCoeff() : 1;
+    const double unit =
+        call.units.acc_dequantised ? 1 : product_unit(call, Stage::acc) * call.units.acc_scale;
     return unit_roundoff(dtype) * (std::abs(acc) + acc_error) + half_quantum(dtype) * unit * std::abs(l);
 }
 

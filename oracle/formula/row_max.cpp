@@ -37,8 +37,8 @@ struct MaxInterval {
 /// Roundings of turning a score into the units of m.
 double max_roundings(const HeadCall& call) {
     const Units& u = call.units;
-    const bool several = call.capped() || !u.q_dequantised || !u.k_dequantised;
-    const double scaling = u.s_scaled == u.m_scaled ? 0 : several ? 3 : 1;
+    const double products = std::max(scale_roundings(call), call.capped() ? 3.0 : 1.0);
+    const double scaling = u.s_scaled == u.m_scaled ? 0 : products;
     return scaling + (u.s_log_base == u.m_log_base ? 0 : 2);
 }
 

@@ -19,11 +19,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// log2(e) with its product.
 double scaling_roundings(const HeadCall& call) {
     const Units& u = call.units;
-    const bool descaled = !u.q_dequantised || !u.k_dequantised;
     double roundings = u.s_log_base == LogBase::two ? 2 : 0;
-    if (u.s_scaled) roundings += descaled ? 3 : 1;
+    if (u.s_scaled) roundings += scale_roundings(call);
     // Under a cap the factor sm_scale / cap is rounded before its product; cap_scores() counts the product.
-    if (call.capped() && u.s_capped) roundings += descaled ? 3 : 1;
+    if (call.capped() && u.s_capped) roundings += scale_roundings(call);
     return roundings;
 }
 
@@ -188,19 +187,29 @@ Product scores_of(const HeadCall& call, const Operand& q, const Operand& k, cons
         nullptr, operands.q_norms, operands.k_packed};
 }
 
-/// What the rounding of operands that were not dumped does to a product of two.
-double operand_error(const Operand& q, const Operand& k) {
-    return q.error + k.error + q.error * k.error;
+/// What the rounding of operands that were not dumped does to the products of one pair of rows.
+double operand_error(const Operand& q, const Operand& k, Eigen::Index row, Eigen::Index col) {
+    const Eigen::ArrayXd of_q = q.value.row(row).cwiseAbs().transpose();
+    const Eigen::ArrayXd of_k = k.value.row(col).cwiseAbs().transpose();
+    const Eigen::ArrayXd q_error = of_q * q.error + q.absolute;
+    const Eigen::ArrayXd k_error = of_k * k.error + k.absolute;
+    return (of_q * k_error + q_error * (of_k + k_error)).sum();
 }
 
 }  // namespace
 
+Matrix error_of(const Operand& operand) {
+    return (operand.value.array().abs() * operand.error + operand.absolute).matrix();
+}
+
 Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k,
                        const ScoreOperands& operands) {
     Estimate s = sum_of_products(scores_of(call, q, k, operands), gamma(scaling_roundings(call), u_f32));
-    if (call.bounds && q.error + k.error > 0) {
-        const double relative = operand_error(q, k) * call.problem.sm_scale;
-        add_product(q.value.cwiseAbs() * relative, k.value.cwiseAbs(), true, s.error);
+    if (call.bounds && !(q.is_exact() && k.is_exact())) {
+        const double scale = call.problem.sm_scale;
+        const Matrix k_error = error_of(k);
+        add_product(q.value.cwiseAbs() * scale, k_error, true, s.error);
+        add_product(error_of(q) * scale, k.value.cwiseAbs() + k_error, true, s.error);
     }
     return s;
 }
@@ -253,10 +262,10 @@ BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std
                                const Operand& q, const Operand& k, Eigen::Index row, Eigen::Index col) {
     const Product product = scores_of(call, q, k, {});
     Bounded<BudgetTerms> s{sum_of_products(product).value(row, col), product_terms(product, row, col)};
-    const double products = q.value.row(row).cwiseAbs().dot(k.value.row(col).cwiseAbs()) * product.scale;
-    s.error.add("q, k not dumped, dequantised",
-                fmt::format("{:.3g} * {:.3g}, sum of |products|", operand_error(q, k), products),
-                operand_error(q, k) * products, "from q and k");
+    const double of_operands = operand_error(q, k, row, col);
+    s.error.add("q, k not dumped, scaled or dequantised",
+                fmt::format("{:.3g} * {:.3g}, sum of error * |operand|", of_operands, product.scale),
+                of_operands * product.scale, "from q and k");
     const double count = scaling_roundings(call);
     const double magnitude = std::abs(s.value);
     s.error.add("sm_scale and other factors", roundings(count, magnitude), gamma(count, u_f32) * magnitude,

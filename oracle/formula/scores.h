@@ -13,8 +13,14 @@ namespace tilescope {
 /// A tile of q, k or v in natural units, dequantised: rows of the query block or keys of the KV tile.
 struct Operand {
     Matrix value;
-    double error = 0;  ///< relative; 0 where these are the kernel's own numbers
+    double error = 0;     ///< relative; 0 where these are the kernel's own numbers
+    double absolute = 0;  ///< beside that, of numbers near zero
+
+    bool is_exact() const { return error == 0 && absolute == 0; }
 };
+
+/// What its elements may be off by.
+Matrix error_of(const Operand& operand);
 
 /// What products take of q and k, where somebody has it.
 struct ScoreOperands {

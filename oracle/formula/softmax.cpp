@@ -139,6 +139,32 @@ void cast_element(const Cast& cast, Bounded<Error>& element) {
                       [&] { return rounding_to(cast.dtype, cast.name, magnitude + error, cast.quantum); });
 }
 
+/// The same of a product that is rounded to float32 before: p_scale may be in the descale already.
+template <class Error>
+void cast_product(const Cast& cast, Bounded<Error>& element) {
+    const double magnitude = std::abs(element.value);
+    const double rounding = gamma(2, u_f32) * magnitude;
+    if (magnitude == 0 && element.error.total() == 0) return;
+    if (element.error.total() > 0 || magnitude > cast.most || cast.dtype == Dtype::f32) {
+        element.error.add(rounding, [&] {
+            return TermName{"product with descale_v", roundings(2, magnitude), "Higham, lemma 3.1"};
+        });
+        element.error.add_flush_to_zero(flush_to_zero / cast.scale);
+        if (cast.dtype != Dtype::f32) cast_element(cast, element);
+        return;
+    }
+    const auto rounded = [&](double value) {
+        return double(decode(cast.dtype, encode(cast.dtype, float(value * cast.scale), cast.overflow))) /
+               cast.scale;
+    };
+    const double least = rounded(element.value - rounding);
+    const double most = rounded(element.value + rounding);
+    element.value = (least + most) / 2;
+    element.error.add((most - least) / 2, [&] {
+        return TermName{"product with descale_v", "half the distance of its two roundings", "IEEE 754"};
+    });
+}
+
 }  // namespace
 
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
@@ -155,6 +181,20 @@ Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& 
 
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
     return cast_scaled(call, std::move(p), dtype, {call.units.p_scale, {}, {}}, Overflow::saturate);
+}
+
+Estimate cast_with_descale(const HeadCall& call, std::int64_t first_key, Estimate p, Dtype dtype) {
+    if (!call.bounds) return p;
+    const DumpFactor factor = operand_factor_of_p(call, first_key, p.value.rows(), p.value.cols());
+    for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
+            Bounded<ErrorSum> element{p.value(i, j), ErrorSum(p.error(i, j))};
+            cast_product(Cast(dtype, factor.at(i, j), Overflow::saturate), element);
+            p.value(i, j) = element.value;
+            p.error(i, j) = element.error.total();
+        }
+    }
+    return p;
 }
 
 Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, const DumpFactor& scale,
@@ -183,13 +223,16 @@ void add_cast_terms(Dtype dtype, double scale, Overflow overflow, const char* na
 }
 
 BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, const Estimate& max,
-                              Eigen::Index row, Eigen::Index col, const BudgetTerms& of_score) {
+                              Eigen::Index row, Eigen::Index col, const BudgetTerms& of_score,
+                              std::int64_t first_key) {
     // The whole row: where one of its bounds is wide, all of them are computed that way.
     const Estimate m{max.value.row(row), max.error.row(row)};
     const Estimate s = clamped(call, {scores.value.row(row), scores.error.row(row), {}}, m);
     const auto error_of = [&](const Estimate& of_s, const Estimate& of_m, const ExponentialBound& bound) {
         return exponentials(of_s, of_m, bound, true).error(0, col);
     };
+    const bool descaled = call.units.p_descale_v == DescaleInP::recorded;
+    const double in_cast = dump_factor(call, Stage::p, 0, first_key + col, 1, 1).at(0, 0);
     const ExponentialBound bound = exponential_bound(call);
     HeadCall unscaled_call = call;
     unscaled_call.units.p_scale = 1;
@@ -208,7 +251,7 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
         BudgetTerms hidden;
         hidden.add("least argument, of a hidden score", "its exponential", hidden_error(call),
                    "least_argument");
-        add_cast_terms(call.units.p_cast, call.units.p_scale, Overflow::saturate, "cast of p to", 0, hidden);
+        add_cast_terms(call.units.p_cast, in_cast, Overflow::saturate, "cast of p to", 0, hidden);
         return hidden;
     }
 
@@ -244,7 +287,11 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
     terms.add("may be flushed to 0",
               fmt::format("{:.3g}, its argument below {:.3g}", p, call.units.p_flush_below),
               part_of(flushed.error(0, 0), all), "declared flush_below");
-    add_cast_terms(call.units.p_cast, call.units.p_scale, Overflow::saturate, "cast of p to", p, terms);
+    if (descaled) {
+        terms.add("product with descale_v", roundings(2, p), gamma(2, u_f32) * p, "Higham, lemma 3.1");
+        terms.add_flush_to_zero(flush_to_zero / in_cast);
+    }
+    add_cast_terms(call.units.p_cast, in_cast, Overflow::saturate, "cast of p to", p, terms);
     return terms;
 }
 

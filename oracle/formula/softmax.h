@@ -17,6 +17,10 @@ Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& 
 /// or beyond the type's range, keeps its value and gets the bound of that rounding added to its error.
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype);
 
+/// P times p_scale and the descale of V of its key, from `first_key` on, after its cast to `dtype`. One product more
+/// is rounded to float32 before: where either of its neighbours rounds otherwise, both are allowed.
+Estimate cast_with_descale(const HeadCall& call, std::int64_t first_key, Estimate p, Dtype dtype);
+
 /// The same for any estimate that is multiplied with `scale` in the cast.
 Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, const DumpFactor& scale,
                      Overflow overflow);
@@ -26,9 +30,9 @@ void add_cast_terms(Dtype dtype, double scale, Overflow overflow, const char* na
                     BudgetTerms& terms);
 
 /// What one of the probabilities may be off by after its cast, part by part; `of_score` are the terms of its
-/// score, as finishing_terms() has them.
+/// score, as finishing_terms() has them. `first_key` is that of the tile.
 BudgetTerms probability_terms(const HeadCall& call, const Estimate& s, const Estimate& m, Eigen::Index row,
-                              Eigen::Index col, const BudgetTerms& of_score);
+                              Eigen::Index col, const BudgetTerms& of_score, std::int64_t first_key = 0);
 
 /// exp(m_before - m), R x 1: the factor that l and acc are rescaled by.
 /// Types and max error are those of probabilities().

@@ -213,18 +213,20 @@ class Gatherer {
             return tiles;
         }
         const HeadRange heads = query_heads(entry_, Stage::dk, group_head());
-        for (tile.head = heads.first; tile.head < heads.last; ++tile.head)
+        for (std::int64_t i = 0; i < heads.size(); ++i) {
+            tile.head = heads.at(i);
             for (tile.q_block = 0; tile.q_block < entry_.q_blocks(); ++tile.q_block) tiles.push_back(tile);
+        }
         return tiles;
     }
 
     /// The head of dk that the query head goes into.
-    std::int64_t group_head() const { return place_.head / (entry_.heads / stage_heads(entry_, Stage::dk)); }
+    std::int64_t group_head() const { return stage_head(entry_, Stage::dk, place_.head); }
 
     /// The stage's tile that belongs to a tile of scores.
     TileId tile_of(Stage stage, TileId tile) const {
         const StageInfo& info = stage_info(stage);
-        tile.head /= entry_.heads / stage_heads(entry_, stage);
+        tile.head = stage_head(entry_, stage, tile.head);
         if (!info.per_q_block) tile.q_block = 0;
         if (!info.per_kv_tile) tile.kv_tile = 0;
         return tile;

@@ -35,7 +35,7 @@ class RowOfTiles {
 
     GradientTile step(const TileId& id, const Operand& k, const Operand& v, const DumpedTile& dumped) {
         GradientTile tile = replay_gradient_tile(call_, id, rows_, k, v, dumped, source_);
-        dq_.add(call_, tile.ds_operand, tile.scores.value, k.value, k.error);
+        dq_.add(call_, tile.ds_operand, tile.scores.value, gradient_operand(call_, Stage::k, k));
         return tile;
     }
     Estimate dq() const { return dq_.gradient(call_); }
@@ -150,8 +150,8 @@ struct KeyGradients {
             return Estimate{estimate.value.transpose(), estimate.error.transpose()};
         };
         const Matrix scores = tile.scores.value.transpose();
-        dk.add(call, transposed(tile.ds_operand), scores, rows.q.value, rows.q.error);
-        dv.add(call, transposed(tile.p_operand), scores, rows.dout, 0);
+        dk.add(call, transposed(tile.ds_operand), scores, gradient_operand(call, Stage::q, rows.q));
+        dv.add(call, transposed(tile.p_operand), scores, {rows.dout});
     }
 };
 
@@ -165,8 +165,8 @@ void judge_gradient_keys(const Plan& plan, const TileId& tile, Pass pass, Judged
     const HeadRange heads = query_heads(plan.problem(), Stage::dk, tile.head);
     const bool pair = plan.other != nullptr;
     std::vector<TileJudge> judges;
-    for (std::int64_t head = heads.first; head < heads.last; ++head)
-        judges.emplace_back(plan, tile.batch, head, pass, partial);
+    for (std::int64_t i = 0; i < heads.size(); ++i)
+        judges.emplace_back(plan, tile.batch, heads.at(i), pass, partial);
     const Problem& problem = judges.front().problem();
     const std::int64_t keys = tile_extent(problem, Stage::dk, tile).rows;
     KeyGradients first(problem, keys);
@@ -174,8 +174,9 @@ void judge_gradient_keys(const Plan& plan, const TileId& tile, Pass pass, Judged
     if (pair || pass == Pass::inherited) second.emplace(problem, keys);
 
     const auto inputs = plan.inputs.get(tile.batch, problem.head_kv(heads.first));
-    for (std::int64_t head = heads.first; head < heads.last; ++head) {
-        const TileJudge& judge = judges[std::size_t(head - heads.first)];
+    for (std::int64_t i = 0; i < heads.size(); ++i) {
+        const std::int64_t head = heads.at(i);
+        const TileJudge& judge = judges[std::size_t(i)];
         const HeadCall& second_call = pair ? *judge.other_call() : judge.call();
         for (std::int64_t q_block = 0; q_block < problem.q_blocks(); ++q_block) {
             const TileId id{tile.batch, head, q_block, tile.kv_tile};

@@ -223,14 +223,15 @@ void require_same_inputs(const Recording& a, const Recording& b) {
 }
 
 /// What the first wrong stage may be all the same: one of the conventions of healthy kernels that no
-/// attribute declares. The recording is judged again as a kernel without them leaves it. nullopt where q or s
+/// attribute declares. The recording is judged again as a kernel without them leaves it. nullopt where q, k or s
 /// are wrong then, too. Errors: NoVerdict where nothing else is.
 std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions options,
                                         Report as_recorded) {
-    const std::optional<FoldedScale> folded =
-        recording.has_stage(Stage::q) ? folded_scale(recording) : std::nullopt;
+    std::vector<FoldedScale> folded;
+    for (const Stage stage : {Stage::q, Stage::k})
+        if (const std::optional<FoldedScale> fold = folded_scale(recording, stage)) folded.push_back(*fold);
     DeclaredView view(recording, folded);
-    CastOfScores cast(recording);
+    CastOfScores cast(view);
     // Who looks on was shown the recording as it is.
     options.progress = {};
     options.observe_inherited = {};
@@ -239,6 +240,7 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
     };
     options.tiles = nullptr;
     Report report = run(view, nullptr, options);
+    report.units = recording.units();
     SharingOr sharing(options.sharing);
     view.fold_what_it_read(*sharing);
     cast.fold_what_it_saw(*sharing);
@@ -250,10 +252,14 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
         missing +=
             fmt::format("{}{}, and no attribute declares {}", missing.empty() ? "" : "; ", what, declaration);
     };
-    if (folded)
-        excuse(Stage::q,
-               fmt::format("q is staged as {}(q * {:g})", dtype_info(folded->dtype).name, folded->factor),
-               "a scale of q as staged (attributes scale and cast of /tiles/q)");
+    for (const FoldedScale& fold : folded) {
+        const bool is_q = fold.stage == Stage::q;
+        excuse(fold.stage,
+               fmt::format("{0} is staged as {1}({0} * {2:g})", stage_info(fold.stage).name,
+                           dtype_info(fold.dtype).name, fold.factor),
+               is_q ? "a scale of q as staged (attributes scale and cast of /tiles/q)"
+                    : "a scale of k as staged (attributes scale and cast of /tiles/k)");
+    }
     if (view.masks_with_numbers())
         excuse(Stage::s, fmt::format("s holds {:g} where the mask hides a score", view.masked_value()),
                "the value that masked scores hold (masked_value of /tiles/s)");
@@ -267,14 +273,15 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
     if (report.guilty && view.masks_with_numbers()) {
         // A first tile that is hidden altogether leaves what the next one wipes out: taken for scores, its
         // numbers may make everything right that comes after them.
-        for (const Stage stage : {Stage::q, Stage::s})
+        for (const Stage stage : {Stage::q, Stage::k, Stage::s})
             as_recorded.stages[static_cast<std::size_t>(stage)].undeclared = report.stage(stage).undeclared;
         reach_verdict(as_recorded);
         const auto inherits = [&](Stage stage) { return as_recorded.stage(stage).tally.inherited > 0; };
         if (!as_recorded.guilty && (inherits(Stage::o) || inherits(Stage::lse))) return std::nullopt;
         if (!as_recorded.guilty) report = std::move(as_recorded);
     }
-    if (report.guilty == Stage::q || report.guilty == Stage::s) return std::nullopt;
+    if (report.guilty == Stage::q || report.guilty == Stage::k || report.guilty == Stage::s)
+        return std::nullopt;
     report.warnings.push_back(missing);
     if (report.guilty) return report;
     throw NoVerdict(missing, recording.name(),

@@ -89,8 +89,7 @@ class WorkList {
         const JudgeTask work{stage == Stage::q ? of_rows_ : judge_gradient_keys, stage, tile,
                              problem_.head_kv(heads.first)};
         const auto& head = options.only_head;
-        if (head && (head->first != tile.batch || head->second < heads.first || head->second >= heads.last))
-            return std::nullopt;
+        if (head && (head->first != tile.batch || !heads.contains(head->second))) return std::nullopt;
         const bool of_rows = stage_info(problem_, stage).per_q_block;
         if (options.only_q_block && (!of_rows || *options.only_q_block != tile.q_block)) return std::nullopt;
         const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);

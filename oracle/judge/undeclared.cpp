@@ -44,21 +44,25 @@ bool is_folded(const FoldedScale& fold, float got, double q) {
            std::abs(double(got) - value) <= error * (1 + 0x1p-10) + u_f32 * std::abs(value);
 }
 
-/// Whether every element of the recorded q tiles fits.
+/// Whether every element of the recorded tiles fits.
 bool is_folded(const Recording& recording, const FoldedScale& fold) {
+    const bool is_q = fold.stage == Stage::q;
     std::int64_t seen = 0;
-    for (std::int64_t i = 0; i < tile_count(recording.problem(), Stage::q); ++i) {
-        const TileId tile = tile_at(recording.problem(), Stage::q, i);
+    for (std::int64_t i = 0; i < tile_count(recording.problem(), fold.stage); ++i) {
+        const TileId tile = tile_at(recording.problem(), fold.stage, i);
         if (!recording.may_hold(tile)) continue;
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
-        if (tile_extent(entry, Stage::q, tile).rows <= 0) continue;
-        const std::optional<MatrixF> got = load_tile(recording, entry, Stage::q, tile);
+        if (tile_extent(entry, fold.stage, tile).rows <= 0) continue;
+        const std::optional<MatrixF> got = load_tile(recording, entry, fold.stage, tile);
         if (!got) continue;
-        const Matrix q =
-            load_input(recording, Input::q, tile.batch, tile.head, tile.q_block * entry.block_m, got->rows());
-        for (Eigen::Index e = 0; e < q.size(); ++e) {
-            if (is_unwritten(got->data()[e]) || !is_folded(fold, got->data()[e], q.data()[e])) return false;
-            seen += q.data()[e] != 0;
+        const Matrix operand = is_q ? load_input(recording, Input::q, tile.batch, tile.head,
+                                                 tile.q_block * entry.block_m, got->rows())
+                                    : load_input(recording, Input::k, tile.batch, entry.head_kv(tile.head),
+                                                 tile.kv_tile * entry.block_n, got->rows());
+        for (Eigen::Index e = 0; e < operand.size(); ++e) {
+            if (is_unwritten(got->data()[e]) || !is_folded(fold, got->data()[e], operand.data()[e]))
+                return false;
+            seen += operand.data()[e] != 0;
         }
     }
     return seen > 0;
@@ -66,29 +70,33 @@ bool is_folded(const Recording& recording, const FoldedScale& fold) {
 
 }  // namespace
 
-std::optional<FoldedScale> folded_scale(const Recording& recording) {
+std::optional<FoldedScale> folded_scale(const Recording& recording, Stage stage) {
     const Problem& p = recording.problem();
-    if (!recording.side_inputs().descale_q.empty() || recording.units().q_scale != 1) return std::nullopt;
-    for (const bool with_log2e : {false, true}) {
-        const double factor = p.sm_scale * (with_log2e ? std::numbers::log2e : 1);
-        for (const Dtype dtype : {p.dtype_q, Dtype::f16, Dtype::bf16, Dtype::f32}) {
-            const FoldedScale fold{factor, with_log2e, dtype};
+    const Units& units = recording.units();
+    const SideInputs& side = recording.side_inputs();
+    const bool is_q = stage == Stage::q;
+    const bool is_declared = (is_q ? units.q_scale : units.k_scale) != 1;
+    if (!(is_q ? side.descale_q : side.descale_k).empty() || is_declared || !recording.has_stage(stage))
+        return std::nullopt;
+    for (const double factor : staged_scales(p)) {
+        for (const Dtype dtype : {is_q ? p.dtype_q : p.dtype_k, Dtype::f16, Dtype::bf16, Dtype::f32}) {
+            const FoldedScale fold{stage, factor, dtype};
             if (factor != 1 && is_folded(recording, fold)) return fold;
         }
     }
     return std::nullopt;
 }
 
-DeclaredView::DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded)
-    : RecordingView(of), folded_(folded) {}
+DeclaredView::DeclaredView(const Recording& of, const std::vector<FoldedScale>& folded)
+    : RecordingView(of), units_(of.units()) {
+    for (const FoldedScale& fold : folded) {
+        (fold.stage == Stage::q ? units_.q_scale : units_.k_scale) = fold.factor;
+        (fold.stage == Stage::q ? units_.q_cast : units_.k_cast) = fold.dtype;
+    }
+}
 
 bool DeclaredView::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
     if (!of().read_tile(stage, tile, out)) return false;
-    if (stage == Stage::q && folded_) {
-        for (float& value : out) {
-            if (!is_unwritten(value)) value = float(double(value) / folded_->factor);
-        }
-    }
     if (stage == Stage::s && units().s_masked && !masks_with_number(units())) restore_mask(tile, out);
     return true;
 }
@@ -123,7 +131,7 @@ void DeclaredView::restore_mask(const TileId& tile, std::span<float> s) const {
     const Problem entry = problem_of(problem(), side_inputs(), tile.batch);
     const TileShape extent = tile_extent(entry, Stage::s, tile);
     const std::int64_t cols = tile_shape(entry, Stage::s).cols;
-    const double apart = p_is_zero * unit_of_scores(of());
+    const double apart = p_is_zero * unit_of_scores(*this);
     std::vector<float> maxima;
     for (std::int64_t i = 0; i < extent.rows; ++i) {
         const KeyRange visible = visible_keys(entry, tile.q_block * entry.block_m + i);
@@ -216,7 +224,8 @@ std::optional<CastOfScores::Found> CastOfScores::found() const {
 bool may_be_undeclared(const Recording& recording, const Report& report) {
     if (!report.guilty || report.atol || report.rtol || !report.other.empty()) return false;
     const Element& first = *report.first_divergence;
-    if (report.guilty == Stage::q) return folded_scale(recording).has_value();
+    if (report.guilty == Stage::q || report.guilty == Stage::k)
+        return folded_scale(recording, *report.guilty).has_value();
     if (report.guilty != Stage::s || !std::isfinite(first.got)) return false;
     if (first.expected == double(minus_infinity)) return first.got < 0;
     CastOfScores cast(recording);

@@ -19,22 +19,23 @@ class WorkSharing;
 
 // Conventions that healthy kernels have and that no attribute of the file declares.
 
-/// q with the scale folded in, as a kernel stages it: q times `factor`, rounded to `dtype`.
+/// q or k with a scale folded in, as a kernel stages it: the operand times `factor`, rounded to `dtype`.
 struct FoldedScale {
+    Stage stage = Stage::q;
     double factor = 1;
-    bool with_log2e = false;
     Dtype dtype = Dtype::f32;
 };
 
-/// The folded scale that explains every recorded q tile; nullopt where none does.
-std::optional<FoldedScale> folded_scale(const Recording& recording);
+/// The folded scale that explains every recorded tile of `stage`, q or k; nullopt where none does.
+std::optional<FoldedScale> folded_scale(const Recording& recording, Stage stage);
 
-/// The recording as it would be if the kernel did only what is declared: q without the folded scale, and -inf
+/// The recording as it would be if the kernel did only what is declared: with the folded scales declared, and -inf
 /// in masked scores where the kernel holds a number so low that p is exactly 0.
 class DeclaredView final : public RecordingView {
  public:
-    DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded);
+    DeclaredView(const Recording& of, const std::vector<FoldedScale>& folded);
 
+    const Units& units() const override { return units_; }
     bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override;
 
     /// Whether masked cells of the tiles read so far held such a number more often than -inf.
@@ -47,7 +48,7 @@ class DeclaredView final : public RecordingView {
     const std::vector<float>& visible_maxima(const TileId& q_block) const;
     void restore_mask(const TileId& tile, std::span<float> s) const;
 
-    std::optional<FoldedScale> folded_;
+    Units units_;
     mutable std::atomic<std::int64_t> masked_numbers_ = 0;
     mutable std::atomic<std::int64_t> masked_infinities_ = 0;
     mutable std::atomic<float> masked_value_ = std::numeric_limits<float>::infinity();
@@ -82,7 +83,7 @@ class CastOfScores {
     std::vector<Candidate> candidates_;
 };
 
-/// Whether a kernel with one of these conventions could leave the first divergence of q or s: only then is it
+/// Whether a kernel with one of these conventions could leave the first divergence of q, k or s: only then is it
 /// worth looking further.
 bool may_be_undeclared(const Recording& recording, const Report& report);
 

@@ -71,6 +71,7 @@ void add_call(const Problem& p, const Recording& recording, std::vector<std::str
     if (p.alibi != Alibi::none)
         options.push_back(p.alibi == Alibi::linear ? "ALiBi, linear" : "ALiBi, by distance");
     if (recording.has_bias()) options.push_back("bias");
+    if (p.is_interleaved()) options.push_back("interleaved heads");
     if (p.sink != AttentionSink::none)
         options.push_back(p.sink == AttentionSink::first ? "sink first" : "sink last");
 }
@@ -85,7 +86,10 @@ void add_inputs(const SideInputs& side, std::vector<std::string>& options) {
 }
 
 void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& options) {
+    if (u.q_scale != 1) options.push_back(fmt::format("q times {:g}", u.q_scale));
+    if (u.k_scale != 1) options.push_back(fmt::format("k times {:g}", u.k_scale));
     if (u.p_scale != 1) options.push_back(fmt::format("P times {:g}", u.p_scale));
+    if (u.p_descale_v != DescaleInP::none) options.push_back("P times the descale of V");
     if (u.p_of_tile_max) options.push_back("P of its tile's maximum");
     if (u.p_normalised) options.push_back("P over l");
     if (std::isfinite(u.p_least_argument))

@@ -277,8 +277,7 @@ Arrival judge_arrival(const RunOfRanks& run, const Recording& step, Input input)
                 step.read_input(input, batch, head, row, count, Span<float>(got.data(), values));
                 owner.recording->read_input(input, batch, head, owner.row, count,
                                             Span<float>(owned.data(), values));
-                const TileId tile{batch, head * (input == Input::q ? 1 : problem.heads / problem.heads_kv), 0,
-                                  0};
+                const TileId tile{batch, input == Input::q ? head : heads_reading(problem, head).first, 0, 0};
                 compare_rows(problem, input, tile, row, got, owned, arrival.tally);
             }
         }

@@ -28,13 +28,13 @@ void each_field(Io& io, Of& shard) {
 template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Problem>
 void each_field(Io& io, Of& problem) {
-    auto& [direction, batch, heads, heads_kv, seqlen_q, seqlen_kv, head_dim, head_dim_v, block_m, block_n,
-           sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right, window_bounds,
-           logits_soft_cap, alibi, sink, kv_tiles_per_split, split_starts, l_lanes, l_lane_columns, dtype_q,
-           dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_partial_o, dtype_dout, dtype_ds, dtype_dq,
-           dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard] = problem;
-    io(direction, batch, heads, heads_kv, seqlen_q, seqlen_kv, head_dim, head_dim_v, block_m, block_n,
-       sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right, window_bounds,
+    auto& [direction, batch, heads, heads_kv, head_grouping, seqlen_q, seqlen_kv, head_dim, head_dim_v,
+           block_m, block_n, sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right,
+           window_bounds, logits_soft_cap, alibi, sink, kv_tiles_per_split, split_starts, l_lanes,
+           l_lane_columns, dtype_q, dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_partial_o,
+           dtype_dout, dtype_ds, dtype_dq, dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard] = problem;
+    io(direction, batch, heads, heads_kv, head_grouping, seqlen_q, seqlen_kv, head_dim, head_dim_v, block_m,
+       block_n, sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right, window_bounds,
        logits_soft_cap, alibi, sink, kv_tiles_per_split, split_starts, l_lanes, l_lane_columns, dtype_q,
        dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_partial_o, dtype_dout, dtype_ds, dtype_dq,
        dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard);
@@ -106,8 +106,8 @@ void each_field(Io& io, Of& layouts) {
 template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Descale>
 void each_field(Io& io, Of& descale) {
-    auto& [heads, blocks, rows, values] = descale;
-    io(heads, blocks, rows, values);
+    auto& [heads, blocks, rows, values, channels] = descale;
+    io(heads, blocks, rows, values, channels);
 }
 
 template <class Io, class Of>

@@ -55,19 +55,37 @@ Estimate uncast_probabilities(const TileInputs& in) {
     return in.p_factor != nullptr ? times_rows(std::move(p), *in.p_factor) : p;
 }
 
+/// P as dumped, after its cast.
+Estimate dumped_probabilities(const HeadCall& call, std::int64_t first_key, Estimate p) {
+    if (call.units.p_descale_v == DescaleInP::recorded)
+        return cast_with_descale(call, first_key, std::move(p), call.units.p_cast);
+    return cast_probabilities(call, std::move(p), call.units.p_cast);
+}
+
+/// What multiplies V, of P as dumped; nullopt: the same.
+std::optional<Estimate> operand_of(const HeadCall& call, std::int64_t first_key, const Estimate& p) {
+    const Dtype dtype = call.problem.dtype_p;
+    if (call.units.p_descale_v == DescaleInP::operand) return cast_with_descale(call, first_key, p, dtype);
+    if (call.units.p_cast != Dtype::f32 || dtype == Dtype::f32) return std::nullopt;
+    const DumpFactor factor = dump_factor(call, Stage::p, 0, first_key, p.value.rows(), p.value.cols());
+    return cast_scaled(call, p, dtype, factor, Overflow::saturate);
+}
+
 BudgetTerms own_probability_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col,
                                   const BudgetTerms& of_score) {
-    if (in.p_factor == nullptr) return probability_terms(in.call, *in.s, *in.p_max, row, col, of_score);
+    if (in.p_factor == nullptr)
+        return probability_terms(in.call, *in.s, *in.p_max, row, col, of_score, in.first_key);
     HeadCall uncast = in.call;
     uncast.units.p_cast = Dtype::f32;
-    BudgetTerms terms = probability_terms(uncast, *in.s, *in.p_max, row, col, of_score);
+    BudgetTerms terms = probability_terms(uncast, *in.s, *in.p_max, row, col, of_score, in.first_key);
     const double by = in.p_factor->value(row, 0);
     const double by_error = in.p_factor->error(row, 0);
     const double p = probabilities(in.call, *in.s, *in.p_max).value(row, col);
     terms.scale(by + by_error, in_formula(by) + " (over l)");
     terms.add("factor over l", fmt::format("{:.3g} * {:.3g}", p, by_error), p * by_error, "from l");
-    add_cast_terms(in.call.units.p_cast, in.call.units.p_scale, Overflow::saturate, "cast of p to", p * by,
-                   terms);
+    const double in_cast =
+        dump_factor(in.call, Stage::p, in.first_row + row, in.first_key + col, 1, 1).at(0, 0);
+    add_cast_terms(in.call.units.p_cast, in_cast, Overflow::saturate, "cast of p to", p * by, terms);
     return terms;
 }
 
@@ -135,7 +153,7 @@ Estimate expected_of(Stage stage, const TileInputs& in) {
         case Stage::m:
             return row_max(in.call, max_before(in), *in.s);
         case Stage::p:
-            return cast_probabilities(in.call, uncast_probabilities(in), in.call.units.p_cast);
+            return dumped_probabilities(in.call, in.first_key, uncast_probabilities(in));
         case Stage::l:
             return with_padding(in, row_sum(in.call, in.before->l, *in.factor, in.p_in_l()));
         default:
@@ -296,7 +314,8 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
 void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile) {
     // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
     const Units& units = call_.units;
-    const bool dumped_uncast = units.p_cast == Dtype::f32 && !units.p_normalised;
+    const bool dumped_uncast =
+        units.p_cast == Dtype::f32 && !units.p_normalised && units.p_descale_v != DescaleInP::recorded;
     Estimate factor = rescale_factor(call_, inputs.before->m, *inputs.m);
     if (units.m_from_lse) add_carried_error(call_, *inputs.before, factor);
     inputs.factor = &factor;
@@ -330,7 +349,7 @@ void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEsti
         if (dumped_uncast) {
             tile.p = std::move(p);
         } else {
-            tile.p = cast_probabilities(call_, p, units.p_cast);
+            tile.p = dumped_probabilities(call_, inputs.first_key, p);
             computed = natural(std::move(p));
         }
     }
@@ -341,10 +360,8 @@ void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEsti
     const bool own = units.p_normalised || units.p_of_tile_max;
     Estimate p_room;
     const Estimate& dumped_p = settled(Stage::p, inputs, tile.p, dumped, p_room);
-    Estimate cast_room;
-    const bool casts = units.p_cast == Dtype::f32 && call_.problem.dtype_p != Dtype::f32;
-    if (casts) cast_room = cast_probabilities(call_, dumped_p, call_.problem.dtype_p);
-    const Estimate& operand = casts ? cast_room : dumped_p;
+    const std::optional<Estimate> cast_room = operand_of(call_, inputs.first_key, dumped_p);
+    const Estimate& operand = cast_room ? *cast_room : dumped_p;
     Estimate p_natural;
     Estimate operand_natural;
     if (own) p_natural = natural_of_dump(dumped_p);

@@ -25,18 +25,36 @@ struct OperandUnits {
     double scale;
     Dtype cast;
     const Eigen::VectorXd& descale;
+    const Eigen::RowVectorXd& channels;
+    Eigen::RowVectorXd taken = {};  ///< channels of k, which q is multiplied with; empty: none
+
+    bool is_descaled(Eigen::Index first, Eigen::Index rows) const {
+        return channels.size() > 0 || (descale.segment(first, rows).array() != 1).any();
+    }
+    /// What no copy is multiplied with beside the descale.
+    bool is_scaled() const { return scale != 1 || taken.size() > 0; }
 };
 
 OperandUnits units_of(const HeadCall& call, Stage stage) {
     const Units& u = call.units;
     switch (stage) {
         case Stage::q:
-            return {u.q_dequantised, u.q_scale, u.q_cast, call.q_descale};
+            // A sum over channels cannot take them afterwards.
+            return {u.q_dequantised, u.q_scale,
+                    u.q_cast,        call.q_descale,
+                    call.q_channels, u.k_dequantised ? Eigen::RowVectorXd() : call.k_channels};
         case Stage::k:
-            return {u.k_dequantised, 1, u.k_cast, call.k_descale};
+            return {u.k_dequantised, u.k_scale, u.k_cast, call.k_descale, call.k_channels};
         default:
-            return {u.v_dequantised, 1, u.v_cast, call.v_descale};
+            return {u.v_dequantised, 1, u.v_cast, call.v_descale, call.v_channels};
     }
+}
+
+/// diag(rows) values diag(channels), in place; empty: 1.
+void descale_rows_and_channels(const Eigen::VectorXd& rows, const Eigen::RowVectorXd& channels,
+                               Matrix& values) {
+    values = rows.asDiagonal() * values;
+    if (channels.size() > 0) values.array().rowwise() *= channels.array();
 }
 
 /// What staging multiplies an operand with.
@@ -46,9 +64,23 @@ struct StagingProducts {
 };
 
 StagingProducts products_of(const OperandUnits& units, bool descaled) {
-    if (units.scale == 1) return {"product with the descale", 1};
+    if (!units.is_scaled()) return {"product with the descale", 1};
     if (!descaled) return {"product with the scale", 2};
     return {"products with descale and scale", 3};
+}
+
+/// At least what products that are cast are off by, in natural units.
+void add_rounding(const OperandUnits& units, const StagingProducts& products, Operand& operand) {
+    double relative = products.roundings == 1 ? u_f32 : gamma(products.roundings, u_f32);
+    double absolute = flush_to_zero;
+    if (units.cast != Dtype::f32) {
+        relative += unit_roundoff(units.cast);
+        absolute = half_quantum(units.cast);
+    }
+    absolute /= units.scale;
+    if (units.taken.size() > 0) absolute /= units.taken.cwiseAbs().minCoeff();
+    operand.error = std::max(operand.error, relative);
+    operand.absolute = std::max(operand.absolute, absolute);
 }
 
 /// An element that is no copy.
@@ -157,24 +189,22 @@ StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t fir
         return staged;
     }
     const OperandUnits units = units_of(call, stage);
-    const auto descale = units.descale.segment(first, raw.rows());
-    const bool descaled = (descale.array() != 1).any();
+    const bool descaled = units.is_descaled(first, raw.rows());
     if (with_expected) staged.expected.error.setZero(raw.rows(), raw.cols());
-    if (!descaled && units.scale == 1) {
+    if (!descaled && !units.is_scaled()) {
         if (with_expected) staged.expected.value = raw;
         staged.natural.value = std::move(raw);
         return staged;
     }
-    staged.natural.value = descale.asDiagonal() * raw;
+    staged.natural.value = raw;
+    descale_rows_and_channels(units.descale.segment(first, raw.rows()), units.channels, staged.natural.value);
     const bool descales = descaled && units.dequantised;
-    const bool rounds = descales || units.scale != 1;
+    const bool rounds = descales || units.is_scaled();
     const StagingProducts products = products_of(units, descales);
-    if (rounds) {
-        staged.natural.error = (products.roundings == 1 ? u_f32 : gamma(products.roundings, u_f32)) +
-                               (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
-    }
+    if (rounds) add_rounding(units, products, staged.natural);
     if (!with_expected) return staged;
     staged.expected.value = (units.dequantised ? staged.natural.value : raw) * units.scale;
+    if (units.taken.size() > 0) staged.expected.value.array().rowwise() *= units.taken.array();
     if (!rounds) return staged;
     staged.expected.error = staged.expected.value.unaryExpr(
         [&](double value) { return staged_error<ErrorSum>(units.cast, products, value).total(); });
@@ -186,8 +216,7 @@ BudgetTerms operand_terms(const HeadCall& call, Stage stage, std::int64_t first,
     // Copies round nothing.
     if (expected.error(row, col) == 0) return {};
     const OperandUnits units = units_of(call, stage);
-    const auto descale = units.descale.segment(first, expected.value.rows());
-    const bool descales = units.dequantised && (descale.array() != 1).any();
+    const bool descales = units.dequantised && units.is_descaled(first, expected.value.rows());
     return staged_error<BudgetTerms>(units.cast, products_of(units, descales), expected.value(row, col));
 }
 
@@ -197,8 +226,18 @@ Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, co
     const OperandUnits units = units_of(call, stage);
     Matrix value = settle(staged.expected, dumped).value;
     if (units.scale != 1) value /= units.scale;
-    if (!units.dequantised) value = units.descale.segment(first, value.rows()).asDiagonal() * value;
+    if (units.taken.size() > 0) value.array().rowwise() /= units.taken.array();
+    if (!units.dequantised)
+        descale_rows_and_channels(units.descale.segment(first, value.rows()), units.channels, value);
     return {std::move(value), 0};
+}
+
+Operand gradient_operand(const HeadCall& call, Stage stage, const Operand& staged) {
+    const OperandUnits units = units_of(call, stage);
+    if (!units.is_scaled()) return staged;
+    Operand operand = staged;
+    add_rounding(units, products_of(units, false), operand);
+    return operand;
 }
 
 }  // namespace tilescope

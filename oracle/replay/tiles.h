@@ -94,6 +94,10 @@ StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t fir
 BudgetTerms operand_terms(const HeadCall& call, Stage stage, std::int64_t first, const Estimate& expected,
                           Eigen::Index row, Eigen::Index col);
 
+/// What dq and dk multiply of k and q, given what s does: kernels take the operand as it is staged, scaled and
+/// rounded, or as it was before.
+Operand gradient_operand(const HeadCall& call, Stage stage, const Operand& staged);
+
 /// What the formulas take where the dump holds the operand.
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
                        const MatrixF& dumped);

@@ -1,5 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "dump/schema/declarations.h"
 #include "oracle/report/text.h"
 
@@ -24,6 +29,22 @@ std::string requires_line(const Problem& problem, const Units& units) {
     return names.empty() ? "" : fmt::format("  f.attrs[\"requires\"] = [{}]\n", names);
 }
 
+/// A dataset that holds nothing but units, in h5py; nothing where the stage was recorded.
+std::string dataset_line(const Report& report, const std::string& object) {
+    constexpr std::string_view tiles = "/tiles/";
+    if (!object.starts_with(tiles)) return "";
+    const std::optional<Stage> stage = stage_from_name(object.substr(tiles.size()));
+    if (!stage || report.stage(*stage).captured) return "";
+    const DatasetShape shape = dataset_shape(report.problem, *stage);
+    std::string dims;
+    std::string chunk;
+    for (std::size_t i = 0; i < shape.dims.size(); ++i) {
+        dims += fmt::format("{}{}", i > 0 ? ", " : "", shape.dims[i]);
+        chunk += fmt::format("{}{}", i > 0 ? ", " : "", std::min(shape.chunk[i], shape.dims[i]));
+    }
+    return fmt::format("  f.require_dataset(\"{}\", ({}), \"f4\", chunks=({}))\n", object, dims, chunk);
+}
+
 /// The same in both languages.
 std::string lines_of(const Report& report, const Suggestion& suggestion) {
     Problem problem = report.problem;
@@ -33,6 +54,8 @@ std::string lines_of(const Report& report, const Suggestion& suggestion) {
     for (const auto& [name, value] : suggestion.assignments) {
         const Declaration& declaration = *declarations::find_declaration(name);
         host += fmt::format("  {}\n", declarations::code_line(declaration, value));
+        const std::string dataset = dataset_line(report, declaration.object);
+        if (file.find(dataset) == std::string::npos) file += dataset;
         file += fmt::format("  {}\n", declarations::h5py_line(declaration, problem.direction, value));
         declarations::declare(declaration, value, problem, units);
     }

@@ -80,9 +80,11 @@ TEST(Families, DeclareWhatThePageSays) {
             if (!row[3].empty() && (row[3] == "fp8") != (dtype == Dtype::e4m3)) continue;
             const Declaration* declaration = find_declaration(row[1]);
             ASSERT_NE(declaration, nullptr) << row[1];
-            const std::string value = row[2] == "dtype_v"    ? std::string(dtype_info(dtype).name)
-                                      : row[2] == "sm_scale" ? "0.25"
-                                                             : row[2];
+            const bool is_dtype = row[2] == "dtype_k" || row[2] == "dtype_v";
+            const std::string value = is_dtype                       ? std::string(dtype_info(dtype).name)
+                                      : row[2] == "sm_scale"         ? "0.25"
+                                      : row[2] == "sm_scale log2(e)" ? "0.36067376022224085"
+                                                                     : row[2];
             EXPECT_EQ(value_text(*declaration, problem, units), value) << row[0] << " " << row[1];
         }
     }

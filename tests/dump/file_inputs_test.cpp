@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <numeric>
+#include <vector>
+
 #include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/writer.h"
@@ -49,6 +52,11 @@ TEST_F(FileInputs, KeepsEachOfThem) {
         {"one long block",
          [](SideInputs& to, const SideInputs&) {
              to.descale_v = {2, 1, 64, {1, 2, 3, 4}};
+         }},
+        {"channels",
+         [](SideInputs& to, const SideInputs&) {
+             to.descale_k = {2, 1, 50, std::vector<float>(2 * 2 * 8), 8};
+             std::iota(to.descale_k.values.begin(), to.descale_k.values.end(), 1.0f);
          }},
         {"all", [](SideInputs& to, const SideInputs& from) { to = from; }},
     };

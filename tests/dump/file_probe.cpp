@@ -67,6 +67,8 @@ void write_sample(const std::string& path, Dtype dtype) {
 void write_added_units(const std::string& path) {
     Units units;
     units.q_scale = 0.125;
+    units.k_scale = 0.25;
+    units.p_descale_v = DescaleInP::recorded;
     units.s_masked_value = -1e9;
     units.s_cast = Dtype::f16;
     units.m_from_lse = units.p_of_tile_max = units.p_normalised = units.acc_normalised = true;
@@ -76,6 +78,7 @@ void write_added_units(const std::string& path) {
     units.m_start = -1e30;
     Problem problem = sample_problem();
     problem.diagonal_offset = -7;
+    problem.head_grouping = HeadGrouping::interleaved;
     problem.split_starts = {1, 3};
     problem.dtype_partial_o = Dtype::bf16;
     MemoryRecording recording(problem, units);

@@ -135,6 +135,7 @@ TEST(FileRoundtrip, KeepsTheProblem) {
     problem.dtype_acc = Dtype::f16;
     problem.dtype_partial_o = Dtype::bf16;
     problem.dtype_o = Dtype::f32;
+    problem.head_grouping = HeadGrouping::interleaved;
     EXPECT_EQ(written_and_opened(folder, MemoryRecording(problem))->problem(), problem);
 }
 
@@ -148,6 +149,9 @@ TEST(FileRoundtrip, KeepsEachUnit) {
         {"k_dequantised", [](Units& units) { units.k_dequantised = false; }},
         {"v_dequantised", [](Units& units) { units.v_dequantised = false; }},
         {"q_scale", [](Units& units) { units.q_scale = 0.125; }},
+        {"k_scale", [](Units& units) { units.k_scale = 0.3; }},
+        {"p_descale_v operand", [](Units& units) { units.p_descale_v = DescaleInP::operand; }},
+        {"p_descale_v recorded", [](Units& units) { units.p_descale_v = DescaleInP::recorded; }},
         {"s_masked_value", [](Units& units) { units.s_masked_value = -1e9; }},
         {"s_cast", [](Units& units) { units.s_cast = Dtype::bf16; }},
         {"q_cast", [](Units& units) { units.q_cast = Dtype::f16; }},

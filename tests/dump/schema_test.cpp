@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
@@ -111,6 +112,27 @@ TEST(Schema, QueryHeadsOfATile) {
     expect(Stage::dq, 4, 4, 5);
     problem.dkv_per_head = true;
     expect(Stage::dk, 4, 4, 5);
+}
+
+TEST(Schema, InterleavedQueryHeadsOfATile) {
+    Problem problem = test::small_problem();
+    problem.head_grouping = HeadGrouping::interleaved;
+    const std::vector<std::int64_t> kv_heads = {0, 1, 2, 0, 1, 2};
+    for (std::size_t head = 0; head < kv_heads.size(); ++head) {
+        const auto query_head = std::int64_t(head);
+        EXPECT_EQ(problem.head_kv(query_head), kv_heads[head]);
+        EXPECT_EQ(stage_head(problem, Stage::dk, query_head), kv_heads[head]);
+        EXPECT_EQ(number_in_group(problem, Stage::dk, query_head), query_head / 3);
+        EXPECT_EQ(stage_head(problem, Stage::dq, query_head), query_head);
+    }
+    const HeadRange heads = query_heads(problem, Stage::dv, 1);
+    ASSERT_EQ(heads.size(), 2);
+    EXPECT_EQ(heads.at(0), 1);
+    EXPECT_EQ(heads.at(1), 4);
+    for (std::int64_t head = 0; head < 6; ++head) EXPECT_EQ(heads.contains(head), head == 1 || head == 4);
+    problem.dkv_per_head = true;
+    EXPECT_EQ(query_heads(problem, Stage::dv, 4).first, 4);
+    EXPECT_EQ(query_heads(problem, Stage::dv, 4).size(), 1);
 }
 
 TEST(Schema, EachDirectionHasItsStages) {
@@ -271,11 +293,10 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
 TEST(Schema, ValidateNamesTheWrongUnit) {
     const std::pair<const char*, double Units::*> bounds[] = {
         {"stale_threshold of m is ", &Units::m_stale_threshold}, {"exp_error of p is ", &Units::p_exp_error}};
-    const std::pair<const char*, double Units::*> scales[] = {{"scale of q is ", &Units::q_scale},
-                                                              {"scale of p is ", &Units::p_scale},
-                                                              {"scale of l is ", &Units::l_scale},
-                                                              {"scale of acc is ", &Units::acc_scale},
-                                                              {"scale of ds is ", &Units::ds_scale}};
+    const std::pair<const char*, double Units::*> scales[] = {
+        {"scale of q is ", &Units::q_scale},     {"scale of k is ", &Units::k_scale},
+        {"scale of p is ", &Units::p_scale},     {"scale of l is ", &Units::l_scale},
+        {"scale of acc is ", &Units::acc_scale}, {"scale of ds is ", &Units::ds_scale}};
     const auto expect = [](const char* what, double Units::*member, double value, bool valid) {
         Units units;
         units.*member = value;

@@ -48,6 +48,10 @@ TEST(SideInputs, DescaleAnswersForARow) {
     EXPECT_EQ(blocks.at(1, 1, 9), 11);
     const Descale heads = {2, 1, 10, {1, 2, 3, 4}};
     EXPECT_EQ(heads.at(1, 0, 9), 3);
+    EXPECT_EQ(heads.of_channel(1, 0, 5), 1);
+    const Descale channels = {2, 1, 10, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 3};
+    EXPECT_EQ(channels.at(1, 0, 9), 1);
+    EXPECT_EQ(channels.of_channel(1, 0, 2), 9);
 }
 
 TEST(SideInputs, ProblemOfAnEntryHasItsLengths) {
@@ -73,6 +77,7 @@ TEST(SideInputs, ValidateTakesEveryShape) {
     EXPECT_EQ(error_of([] { validate(SideInputs(), test::small_problem(), "run.h5"); }), "accepted");
     SideInputs inputs = valid_inputs();
     inputs.alibi_slopes.resize(6);
+    inputs.descale_v = {3, 1, 13, std::vector<float>(2 * 3 * 7, 1.0f), 7};
     EXPECT_EQ(error_of([&] { validate(inputs, problem_with_all(), "run.h5"); }), "accepted");
 }
 
@@ -106,6 +111,14 @@ TEST(SideInputs, ValidateNamesWhatIsWrong) {
         {"descale_k holds a number that is not finite",
          [](SideInputs& i) { i.descale_k.values[5] = infinity; }},
         {"descale_v has 2 entries, not 1", [](SideInputs& i) { i.descale_v.values.push_back(1); }},
+        {"descale_v has 8 channels of 3 heads for an operand with 7 of 3",
+         [](SideInputs& i) {
+             i.descale_v = {3, 1, 13, std::vector<float>(2 * 3 * 8, 1.0f), 8};
+         }},
+        {"descale_v has 41 entries, not 42",
+         [](SideInputs& i) {
+             i.descale_v = {3, 1, 13, std::vector<float>(2 * 3 * 7 - 1, 1.0f), 7};
+         }},
     };
     for (const auto& [what, spoil] : spoilt) {
         SideInputs inputs = valid_inputs();

@@ -128,8 +128,14 @@ struct Differences {
         return Real(problem().sm_scale) * descale * largest;
     }
 
+    /// What an element of an operand is multiplied with.
+    static Real factor_of(const Descale& descale, std::int64_t batch, std::int64_t head, std::int64_t row,
+                          std::int64_t column) {
+        return Real(descale.at(batch, head, row)) * Real(descale.of_channel(batch, head, column));
+    }
+
     void dq(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
-        const Real descale = Real(forward.inputs.side.descale_q.at(batch, head, row));
+        const Real descale = factor_of(forward.inputs.side.descale_q, batch, head, row, d);
         const Rows rows{batch, head, row, row + 1};
         float& q = forward.inputs.q_at(problem(), batch, head, row, d);
         if (!can_move(q)) return;
@@ -140,7 +146,10 @@ struct Differences {
     }
 
     std::int64_t head_kv_of(std::int64_t head_of_dk) const {
-        return problem().dkv_per_head ? head_of_dk / (problem().heads / problem().heads_kv) : head_of_dk;
+        if (!problem().dkv_per_head) return head_of_dk;
+        const bool interleaved = problem().head_grouping == HeadGrouping::interleaved;
+        return interleaved ? head_of_dk % problem().heads_kv
+                           : head_of_dk / (problem().heads / problem().heads_kv);
     }
 
     /// Slope of the losses of the query heads that add up to a head of dk and dv; third(rows) is of one.
@@ -148,7 +157,10 @@ struct Differences {
     Difference slope_of_group(std::int64_t batch, std::int64_t head_of_dk, float& input, Third third) {
         const std::int64_t group = problem().dkv_per_head ? 1 : problem().heads / problem().heads_kv;
         Difference sum;
-        for (std::int64_t head = head_of_dk * group; head < (head_of_dk + 1) * group; ++head) {
+        const bool interleaved = group > 1 && problem().head_grouping == HeadGrouping::interleaved;
+        for (std::int64_t i = 0; i < group; ++i) {
+            const std::int64_t head =
+                interleaved ? head_of_dk + i * problem().heads_kv : head_of_dk * group + i;
             const Rows rows = rows_of(forward, batch, head);
             const Difference one = central_difference(forward, call.dout, rows, input, third(rows));
             sum = {sum.value + one.value, sum.error + one.error};
@@ -158,7 +170,7 @@ struct Differences {
 
     void dk(std::int64_t batch, std::int64_t head_of_dk, std::int64_t key, std::int64_t d) {
         const std::int64_t head_kv = head_kv_of(head_of_dk);
-        const Real descale = Real(forward.inputs.side.descale_k.at(batch, head_kv, key));
+        const Real descale = factor_of(forward.inputs.side.descale_k, batch, head_kv, key, d);
         float& k = forward.inputs.k_at(problem(), batch, head_kv, key, d);
         if (!can_move(k)) return;
         const auto third = [&](const Rows& rows) {
@@ -178,7 +190,7 @@ struct Differences {
     /// The loss is linear in v.
     void dv(std::int64_t batch, std::int64_t head_of_dk, std::int64_t key, std::int64_t d) {
         const std::int64_t head_kv = head_kv_of(head_of_dk);
-        const Real descale = Real(forward.inputs.side.descale_v.at(batch, head_kv, key));
+        const Real descale = factor_of(forward.inputs.side.descale_v, batch, head_kv, key, d);
         float& v = forward.inputs.v_at(problem(), batch, head_kv, key, d);
         if (!can_move(v)) return;
         const BackwardShape shape = shape_of(backward_tensor(Stage::dv), problem());

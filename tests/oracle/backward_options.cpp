@@ -11,9 +11,28 @@ namespace {
 
 /// Of stages that the backward pass has not. Its lse is always that with the sink.
 constexpr std::string_view forward_alone[] = {
-    "lse_without_sink", "raw_acc_tensor", "raw_acc_head", "m_unscaled",     "m_base_two", "m_stale",
-    "l_scale",          "acc_scale",      "l_lanes",      "splits",         "reverse",    "uneven_splits",
-    "m_from_lse",       "p_of_tile_max",  "p_normalised", "acc_normalised",
+    "lse_without_sink",
+    "raw_acc_tensor",
+    "raw_acc_head",
+    "m_unscaled",
+    "m_base_two",
+    "m_stale",
+    "l_scale",
+    "acc_scale",
+    "l_lanes",
+    "splits",
+    "reverse",
+    "uneven_splits",
+    "m_from_lse",
+    "p_of_tile_max",
+    "p_normalised",
+    "acc_normalised",
+    "raw_v_channel",
+    "raw_acc_channel",
+
+    "p_takes_descale_block",
+
+    "p_holds_descale_block",
 };
 
 constexpr Option backward_alone[] = {

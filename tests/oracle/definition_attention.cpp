@@ -38,10 +38,16 @@ Real in_base(LogBase base, Real natural) {
 }
 
 Real descale_of(const Descale& descale, std::int64_t batch, std::int64_t head, std::int64_t row) {
-    if (descale.values.empty()) return 1;
+    if (descale.values.empty() || descale.channels > 0) return 1;
     if (descale.heads == 0) return Real(descale.values[0]);
     const std::int64_t block = row / descale.rows;
     return Real(descale.values[std::size_t(block + descale.blocks * (head + descale.heads * batch))]);
+}
+
+/// What a column of a head is multiplied with, where its descale is by channel.
+Real channel_of(const Descale& descale, std::int64_t batch, std::int64_t head, std::int64_t column) {
+    if (descale.channels == 0) return 1;
+    return Real(descale.values[std::size_t(column + descale.channels * (head + descale.heads * batch))]);
 }
 
 Real q_descale(const Row& r) {
@@ -56,7 +62,23 @@ Real v_descale(const Row& r, std::int64_t key) {
     return descale_of(r.call.inputs.side.descale_v, r.batch, r.head_kv, key);
 }
 
+Real q_channel(const Row& r, std::int64_t d) {
+    return channel_of(r.call.inputs.side.descale_q, r.batch, r.head, d);
+}
+
+Real k_channel(const Row& r, std::int64_t d) {
+    return channel_of(r.call.inputs.side.descale_k, r.batch, r.head_kv, d);
+}
+
+Real v_channel(const Row& r, std::int64_t d) {
+    return channel_of(r.call.inputs.side.descale_v, r.batch, r.head_kv, d);
+}
+
 std::int64_t head_kv_of(const Problem& problem, std::int64_t head) {
+    if (problem.head_grouping == HeadGrouping::interleaved) {
+        while (head >= problem.heads_kv) head -= problem.heads_kv;
+        return head;
+    }
     const std::int64_t group = problem.heads / problem.heads_kv;
     std::int64_t head_kv = 0;
     while ((head_kv + 1) * group <= head) ++head_kv;
@@ -120,7 +142,7 @@ Real added_bias_of(const Row& r, std::int64_t key) {
 /// What the scores lack where sm_scale, and the descales that q and k are staged without, are not applied.
 Real missing_scale(const Row& r, std::int64_t key) {
     const Units& u = r.call.units;
-    Real scale = Real(r.call.problem.sm_scale) / Real(u.q_scale);
+    Real scale = Real(r.call.problem.sm_scale) / Real(u.q_scale) / Real(u.k_scale);
     if (!u.q_dequantised) scale *= q_descale(r);
     if (!u.k_dequantised) scale *= k_descale(r, key);
     return scale;
@@ -148,8 +170,9 @@ DefinedScore score_of(const Row& r, std::int64_t key) {
     const Real factor = q_descale(r) * k_descale(r, key) * Real(p.sm_scale);
     DefinedScore score;
     for (std::int64_t d = 0; d < p.head_dim; ++d) {
-        score.scaled += factor * q_at(r, d) * k_at(r, key, d);
-        score.magnitude += std::abs(factor * q_at(r, d) * k_at(r, key, d));
+        const Real term = factor * q_at(r, d) * q_channel(r, d) * k_at(r, key, d) * k_channel(r, d);
+        score.scaled += term;
+        score.magnitude += std::abs(term);
     }
     const Real cap = Real(p.logits_soft_cap);
     score.capped = cap == 0 ? score.scaled : cap * std::tanh(score.scaled / cap);
@@ -288,14 +311,17 @@ void define_tile(const Row& r, const std::vector<DefinedScore>& scores, std::int
     for (std::int64_t key = 0; key < r.keys; ++key) {
         const Real weight = taken(key) ? std::exp(scores[std::size_t(key)].value - m.value) : 0;
         if (key / p.block_n == tile) {
-            const Real scaled = weight == 0 ? 0 : weight * to_p;
+            const Real descale = u.p_descale_v == DescaleInP::recorded ? v_descale(r, key) : 1;
+            const Real scaled = weight == 0 ? 0 : weight * to_p * descale;
             result.p[std::size_t(key)] = {scaled, scaled * condition};
         }
         if (!taken(key)) continue;
         const std::int64_t lane = key % p.block_n % (p.l_lanes * p.l_lane_columns) / p.l_lane_columns;
         l[std::size_t(lane)].value += weight * Real(u.l_scale);
         for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
-            const Real term = weight * v_at(r, key, d) * v_descale(r, key) * acc_scale;
+            const Real dequantised =
+                v_at(r, key, d) * v_descale(r, key) * (u.acc_dequantised ? v_channel(r, d) : 1);
+            const Real term = weight * dequantised * acc_scale;
             acc[std::size_t(d)].value += term;
             acc[std::size_t(d)].magnitude += std::abs(term) * condition;
         }
@@ -337,7 +363,7 @@ void define_output(const Row& r, const std::vector<DefinedScore>& scores, Define
         if (!scores[std::size_t(key)].seen()) continue;
         const Real weight = std::exp(scores[std::size_t(key)].value - most) / sum;
         for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
-            const Real term = weight * v_at(r, key, d) * v_descale(r, key);
+            const Real term = weight * v_at(r, key, d) * v_descale(r, key) * v_channel(r, d);
             result.o[std::size_t(d)].value += term;
             result.o[std::size_t(d)].magnitude += std::abs(term) * condition;
         }
@@ -419,9 +445,13 @@ std::vector<Real> define_operand(const AttentionCall& call, Stage stage, std::in
     const std::int64_t columns = stage == Stage::v ? call.problem.head_dim_v : call.problem.head_dim;
     for (std::int64_t d = 0; d < columns; ++d) {
         if (stage == Stage::q)
-            values.push_back(q_at(r, d) * (u.q_dequantised ? q_descale(r) : 1) * Real(u.q_scale));
-        if (stage == Stage::k) values.push_back(k_at(r, row, d) * (u.k_dequantised ? k_descale(r, row) : 1));
-        if (stage == Stage::v) values.push_back(v_at(r, row, d) * (u.v_dequantised ? v_descale(r, row) : 1));
+            values.push_back(q_at(r, d) * (u.q_dequantised ? q_descale(r) * q_channel(r, d) : 1) *
+                             Real(u.q_scale) * (u.k_dequantised ? 1 : k_channel(r, d)));
+        if (stage == Stage::k)
+            values.push_back(k_at(r, row, d) * (u.k_dequantised ? k_descale(r, row) * k_channel(r, d) : 1) *
+                             Real(u.k_scale));
+        if (stage == Stage::v)
+            values.push_back(v_at(r, row, d) * (u.v_dequantised ? v_descale(r, row) * v_channel(r, d) : 1));
     }
     return values;
 }

@@ -230,6 +230,7 @@ DefinedBackward define_backward(const BackwardCall& call) {
     DefinedBackward result = unwritten(p);
     const std::int64_t heads_of_dk = p.dkv_per_head ? p.heads : p.heads_kv;
     const std::int64_t group = p.heads / heads_of_dk;
+    const bool interleaved = group > 1 && p.head_grouping == HeadGrouping::interleaved;
     for (std::int64_t batch = 0; batch < p.batch; ++batch) {
         const std::int64_t rows = rows_of_entry(call.attention, batch);
         const std::int64_t keys = keys_of_entry(call.attention, batch);
@@ -237,7 +238,9 @@ DefinedBackward define_backward(const BackwardCall& call) {
             Matrix dk(keys, p.head_dim);
             Matrix dv(keys, p.head_dim_v);
             for (std::int64_t i = 0; i < group; ++i)
-                define_head({call, batch, head_of_dk * group + i, rows, keys}, dk, dv, result);
+                define_head({call, batch, interleaved ? head_of_dk + i * heads_of_dk : head_of_dk * group + i,
+                             rows, keys},
+                            dk, dv, result);
             store(dk, Stage::dk, p, batch, head_of_dk, result);
             store(dv, Stage::dv, p, batch, head_of_dk, result);
         }

@@ -29,7 +29,7 @@ std::vector<std::int64_t> draw_lengths(Random& random, std::int64_t batch, std::
     return lengths;
 }
 
-enum class Share : std::uint8_t { tensor, head, block };
+enum class Share : std::uint8_t { tensor, head, block, channel };
 
 template <Stage stage, Share share, bool dequantised>
 void set_descale(AttentionCall& call, Random& random) {
@@ -41,7 +41,11 @@ void set_descale(AttentionCall& call, Random& random) {
         descale.rows = share == Share::block ? between(random, 1, (rows + 1) / 2) : rows;
         descale.blocks = (rows + descale.rows - 1) / descale.rows;
     }
-    const std::int64_t count = share == Share::tensor ? 1 : p.batch * descale.heads * descale.blocks;
+    if (share == Share::channel) descale.channels = stage == Stage::v ? p.head_dim_v : p.head_dim;
+    const std::int64_t count =
+        share == Share::tensor
+            ? 1
+            : p.batch * descale.heads * std::max<std::int64_t>(descale.blocks, descale.channels);
     descale.values = uniforms(random, count, 0.5, 2);
     if (stage == Stage::q) {
         call.inputs.side.descale_q = descale;
@@ -59,6 +63,12 @@ template <Share share>
 void set_raw_acc(AttentionCall& call, Random& random) {
     set_descale<Stage::v, share, false>(call, random);
     call.units.acc_dequantised = false;
+}
+
+template <Share share, DescaleInP in_p>
+void set_descale_in_p(AttentionCall& call, Random& random) {
+    set_descale<Stage::v, share, false>(call, random);
+    call.units.p_descale_v = in_p;
 }
 
 template <Alibi alibi, bool per_batch>
@@ -221,6 +231,30 @@ constexpr Option value_option_table[] = {
     {"p_of_tile_max", "p_of_tile_max", [](Call& c, Random&) { c.units.p_of_tile_max = true; }},
     {"p_normalised", "p_normalised", [](Call& c, Random&) { c.units.p_normalised = true; }},
     {"acc_normalised", "acc_normalised", [](Call& c, Random&) { c.units.acc_normalised = true; }},
+    {"interleaved", "heads",
+     [](Call& c, Random&) {
+         c.problem.heads = 6;
+         c.problem.head_grouping = HeadGrouping::interleaved;
+     }},
+    {"k_scaled", "s_scaled",
+     [](Call& c, Random&) {
+         c.units.k_scale = 0.7;
+         c.units.s_scaled = false;
+     }},
+    {"q_and_k_scaled", "s_scaled",
+     [](Call& c, Random&) {
+         c.units.q_scale = 0.4;
+         c.units.k_scale = 1.3;
+         c.units.s_scaled = false;
+     }},
+    {"descale_q_channel", "descale_q", set_descale<Stage::q, Share::channel, true>},
+    {"descale_k_channel", "descale_k", set_descale<Stage::k, Share::channel, true>},
+    {"raw_k_channel", "descale_k", set_descale<Stage::k, Share::channel, false>},
+    {"descale_v_channel", "descale_v", set_descale<Stage::v, Share::channel, true>},
+    {"raw_v_channel", "descale_v", set_descale<Stage::v, Share::channel, false>},
+    {"raw_acc_channel", "descale_v", set_raw_acc<Share::channel>},
+    {"p_takes_descale_block", "descale_v", set_descale_in_p<Share::block, DescaleInP::operand>},
+    {"p_holds_descale_block", "descale_v", set_descale_in_p<Share::block, DescaleInP::recorded>},
     {"m_offset", "m_offset",
      [](Call& c, Random& random) {
          c.units.m_offset = between(random, 0, 1) == 0 ? -5.5 : double(uniform(random, 0.5, 3));

@@ -59,10 +59,12 @@ TEST_P(Terms, AddUpWhereStagesWereNotCaptured) {
     constexpr auto forward =
         "s, not dumped; m, not dumped; m before, not dumped; p, not dumped; p before its cast, not dumped; "
         "l, not dumped; l before, not dumped; acc, not dumped; acc before, not dumped; q, k not dumped, "
-        "dequantised; v not dumped, dequantised; sink in the units of m";
+        "scaled or dequantised; v not dumped, dequantised; sink in the units of m";
     constexpr auto backward =
         "s, not dumped; p, not dumped; dp, not dumped; delta, not dumped; ds, not dumped or cast; p, not "
-        "dumped or cast; v not dumped, dequantised; k not dumped, dequantised; q not dumped, dequantised";
+        "dumped or cast; v not dumped, dequantised; k not dumped, scaled or dequantised; q not dumped, "
+        "scaled or "
+        "dequantised";
     expect_seen(seen, direction(), is_forward() ? forward : backward);
 }
 

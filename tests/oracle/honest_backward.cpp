@@ -128,12 +128,21 @@ class EntryGradients {
     }
     /// Sums of dk and dv that are held side by side.
     std::int64_t slots() const { return a_.group_in_parts ? p_.heads : p_.dkv_heads(); }
-    std::int64_t slot_of(std::int64_t head) const { return a_.group_in_parts ? head : head / p_.dkv_group(); }
+    std::int64_t slot_of(std::int64_t head) const {
+        if (a_.group_in_parts || p_.dkv_per_head) return head;
+        return is_interleaved() ? head % p_.heads_kv : head / p_.dkv_group();
+    }
+    bool is_interleaved() const { return p_.head_grouping == HeadGrouping::interleaved; }
+    /// The i-th query head of a head of dk and dv.
+    std::int64_t member_of(std::int64_t dkv_head, std::int64_t i) const {
+        return is_interleaved() && !p_.dkv_per_head ? dkv_head + i * p_.heads_kv
+                                                    : dkv_head * p_.dkv_group() + i;
+    }
     bool faulty(Mistake mistake, std::int64_t head) const { return plant_.is(mistake, batch_, head); }
     /// Of a head of dk and dv.
     bool faulty_group(Mistake mistake, std::int64_t dkv_head) const {
         for (std::int64_t i = 0; i < p_.dkv_group(); ++i) {
-            if (faulty(mistake, dkv_head * p_.dkv_group() + i)) return true;
+            if (faulty(mistake, member_of(dkv_head, i))) return true;
         }
         return false;
     }
@@ -174,7 +183,8 @@ class EntryGradients {
         if (b.makes(Mistake::dq_tile_lost) && b.id.kv_tile == 1) return;
         const float factor =
             b.a.k.dequantises ? 1 : b.in.side.descale_k.at(b.id.batch, b.head_kv(), b.first_key());
-        dq_[std::size_t(b.id.head * p_.q_blocks() + b.id.q_block)].add(tile.ds_operand, tile.k, factor);
+        dq_[std::size_t(b.id.head * p_.q_blocks() + b.id.q_block)].add(
+            tile.ds_operand, takes_unscaled(a_.k) ? operand_before_its_scale(b, Stage::k) : tile.k, factor);
     }
 
     void add_dkv(const Block& b, const GradientRows& rows, const TileGradients& tile) {
@@ -184,7 +194,8 @@ class EntryGradients {
         if (b.makes(Mistake::dk_without_last_block) && b.id.q_block == p_.q_blocks() - 1) return;
         const float factor =
             b.a.q.dequantises ? 1 : b.in.side.descale_q.at(b.id.batch, b.id.head, b.first_row());
-        dk_[at].add(transposed(tile.ds_operand), rows.q, factor);
+        dk_[at].add(transposed(tile.ds_operand),
+                    takes_unscaled(a_.q) ? operand_before_its_scale(b, Stage::q) : rows.q, factor);
     }
 
     void add_tail(const Block& b, GradientRows rows, TileGradients tile) {
@@ -196,17 +207,23 @@ class EntryGradients {
     void store_dq(std::int64_t head, std::int64_t q_block) {
         Tile dq = dq_[std::size_t(head * p_.q_blocks() + q_block)].finish(random_);
         const float factor =
-            faulty(Mistake::dq_not_scaled, head) ? 1 / float(a_.ds_scale) : scale_after_sum();
+            faulty(Mistake::dq_not_scaled, head) ? 1 / float(a_.ds_scale) : scale_after_sum(a_.k);
         store(Stage::dq, {batch_, head, q_block, 0}, factor, p_.dtype_dq, dq);
     }
 
-    /// sm_scale, as far as ds is without it.
-    float scale_after_sum() const { return float(p_.sm_scale) / float(a_.ds_scale); }
+    bool takes_unscaled(const Loading& loading) const {
+        return a_.unscaled_in_gradients && loading.scale != 1;
+    }
+    /// sm_scale, as far as ds and the operand are without it.
+    float scale_after_sum(const Loading& loading) const {
+        const float scale = float(p_.sm_scale) / float(a_.ds_scale);
+        return a_.unscaled_in_gradients ? scale : scale / loading.scale;
+    }
 
     void store_dkv(std::int64_t dkv_head, std::int64_t kv_tile) {
         const TileId id{batch_, dkv_head, 0, kv_tile};
         const bool twice = faulty_group(Mistake::dk_scaled_twice, dkv_head);
-        const float factor = scale_after_sum() * (twice ? float(p_.sm_scale) : 1);
+        const float factor = scale_after_sum(a_.q) * (twice ? float(p_.sm_scale) : 1);
         const bool strided = faulty_group(Mistake::dk_of_wrong_heads, dkv_head);
         store(Stage::dk, id, factor, p_.dtype_dk, of_group(dk_, dkv_head, kv_tile, strided));
         store(Stage::dv, id, 1 / float(a_.p_scale), p_.dtype_dv, of_group(dv_, dkv_head, kv_tile, false));
@@ -218,7 +235,9 @@ class EntryGradients {
         const std::int64_t per_head = slots() / p_.dkv_heads();
         std::vector<std::int64_t> in_group;
         for (std::int64_t i = 0; i < per_head; ++i)
-            in_group.push_back(strided ? dkv_head + i * p_.dkv_heads() : dkv_head * per_head + i);
+            in_group.push_back(strided         ? dkv_head + i * p_.dkv_heads()
+                               : per_head == 1 ? dkv_head
+                                               : member_of(dkv_head, i));
         std::ranges::shuffle(in_group, random_);
         const auto sum_at = [&](std::int64_t slot) -> GradientTile& {
             return sums[std::size_t(slot * p_.kv_tiles() + kv_tile)];

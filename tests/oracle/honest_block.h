@@ -70,7 +70,10 @@ struct Block {
 
     std::int64_t first_row() const { return id.q_block * p.block_m; }
     std::int64_t first_key() const { return id.kv_tile * p.block_n; }
-    std::int64_t head_kv() const { return id.head / (p.heads / p.heads_kv); }
+    std::int64_t head_kv() const {
+        const bool interleaved = p.head_grouping == HeadGrouping::interleaved;
+        return interleaved ? id.head % p.heads_kv : id.head / (p.heads / p.heads_kv);
+    }
     bool capped() const { return p.logits_soft_cap != 0; }
     bool biased() const { return p.alibi != Alibi::none || !in.bias.empty(); }
     std::int64_t diagonal(std::int64_t row) const {
@@ -148,6 +151,9 @@ float off_by_two_ulp(double exact, float key);
 
 /// Stages a query block, or the keys or values of a tile.
 Tile stage_operand(Block& block, Stage stage);
+
+/// q or k of the tile as the kernel has it before its scale. Records nothing.
+Tile operand_before_its_scale(const Block& block, Stage stage);
 
 /// Whether the mask leaves the tile nothing.
 bool tile_is_hidden(const Block& block);

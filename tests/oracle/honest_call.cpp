@@ -87,9 +87,26 @@ void choose_loading(Random& random, const Descale& descale, Loading& loading) {
     if (loading.dequantises) loading.cast = pick(random, {Dtype::f16, Dtype::bf16, Dtype::f32});
 }
 
+/// A scale that q or k is staged with, in its own type where that has 16 bits.
+void choose_scale(Random& random, const Problem& p, Dtype dtype, Loading& loading) {
+    if (!one_in(random, 4)) return;
+    const double scale = pick(random, {p.sm_scale, p.sm_scale * std::numbers::log2e, std::sqrt(p.sm_scale)});
+    loading.scale = float(std::min(scale, 1.0));
+    const bool is_16_bits = dtype_info(dtype).bytes == 2;
+    loading.cast = is_16_bits ? dtype : pick(random, {Dtype::bf16, Dtype::f32});
+}
+
+/// P that takes the descale of V where nothing else does, and has room for it in its type.
+void choose_descale_in_p(Random& random, const SideInputs& side, Arithmetic& a) {
+    const bool may = !side.descale_v.empty() && !a.v.dequantises && a.acc_dequantised && !a.l_sums_cast_p &&
+                     a.p_operand != Dtype::e4m3;
+    if (!may || one_in(random, 2)) return;
+    a.p_descale = a.dumps_cast_p || one_in(random, 2) ? DescaleInP::recorded : DescaleInP::operand;
+}
+
 /// The type of an operand as the kernel holds it.
 Dtype held(Dtype dtype, const Descale& descale, const Loading& loading) {
-    return loading.dequantises && !descale.empty() ? loading.cast : dtype;
+    return loading.multiplies(descale) ? loading.cast : dtype;
 }
 
 /// A sum that hardware has for operands of these types, with results that fit.
@@ -122,8 +139,9 @@ void choose_p(Random& random, bool stale, Arithmetic& a) {
     if (a.p_scale_in_exponent && a.p_operand == Dtype::e4m3 && !stale) a.p_scale = 256;
 }
 
-/// Sums, casts and scales, of operands that the descales of the inputs allow for.
-void choose_arithmetic(Random& random, bool small, Call& call) {
+/// Sums, casts and scales, of operands that the descales of the inputs allow for. What was added since is drawn from
+/// `later`, which leaves the rest as it was.
+void choose_arithmetic(Random& random, Random& later, bool small, Call& call) {
     Problem& p = call.problem;
     Arithmetic& a = call.arithmetic;
     const SideInputs& side = call.inputs.side;
@@ -137,6 +155,9 @@ void choose_arithmetic(Random& random, bool small, Call& call) {
     choose_loading(random, side.descale_q, a.q);
     choose_loading(random, side.descale_k, a.k);
     choose_loading(random, side.descale_v, a.v);
+    choose_scale(later, p, p.dtype_q, a.q);
+    choose_scale(later, p, p.dtype_k, a.k);
+    a.unscaled_in_gradients = one_in(later, 2);
     const Dtype q = held(p.dtype_q, side.descale_q, a.q);
     const Dtype k = held(p.dtype_k, side.descale_k, a.k);
     const Dtype v = held(p.dtype_v, side.descale_v, a.v);
@@ -145,6 +166,7 @@ void choose_arithmetic(Random& random, bool small, Call& call) {
     const bool fits_half = small && a.p_scale == 1 && a.stale_threshold == 0;
     a.pv_sum = choose_sum(random, Direction::forward, a.compute_capability, a.p_operand, v, fits_half);
     if (fits_half && one_in(random, 4)) p.dtype_acc = Dtype::f16;
+    choose_descale_in_p(later, side, a);
 }
 
 /// What is dumped, in units that exist.
@@ -287,7 +309,9 @@ Call random_call(InputKind kind, std::uint64_t seed) {
     choose_problem(random, p);
     call.inputs = make_inputs(p, kind, seed);
     choose_inputs(random, seed, p, call.inputs);
-    choose_arithmetic(random, has_small_products(kind), call);
+    Random later(seed * 2654435761u + 40503);
+    if (one_in(later, 3)) p.head_grouping = HeadGrouping::interleaved;
+    choose_arithmetic(random, later, has_small_products(kind), call);
     choose_units(random, call);
     return call;
 }
@@ -307,6 +331,10 @@ std::string describe(const Call& call) {
     }
     for (const Descale* descale : {&side.descale_q, &side.descale_k, &side.descale_v})
         text += fmt::format(" descale {}x{} of {}", descale->heads, descale->blocks, descale->rows);
+    text +=
+        fmt::format(" scales of q {} and k {}, unscaled in gradients {}, descale in p {}, heads {}",
+                    call.arithmetic.q.scale, call.arithmetic.k.scale, call.arithmetic.unscaled_in_gradients,
+                    int(call.arithmetic.p_descale), int(call.problem.head_grouping));
     const Bias& bias = call.inputs.bias;
     text += fmt::format(" bias {} of {}x{}", bias.values.size(), bias.seqlen_q, bias.seqlen_kv);
     const Problem& p = call.problem;

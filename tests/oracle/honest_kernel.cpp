@@ -33,7 +33,7 @@ bool Block::is_visible(std::int64_t row, std::int64_t key) const {
 }
 
 float Block::scale(std::int64_t row, std::int64_t key) const {
-    float scale = float(p.sm_scale);
+    float scale = float(p.sm_scale / (double(a.q.scale) * double(a.k.scale)));
     if (!a.q.dequantises) scale *= in.side.descale_q.at(id.batch, id.head, row);
     if (!a.k.dequantises) scale *= in.side.descale_k.at(id.batch, head_kv(), key);
     return scale;
@@ -48,7 +48,8 @@ float Block::last_factor_log2(std::int64_t row, std::int64_t key) const {
 }
 
 float Block::v_descale() const {
-    return a.v.dequantises ? 1.0f : in.side.descale_v.at(id.batch, head_kv(), first_key());
+    const bool in_p = a.p_descale != DescaleInP::none && p.direction == Direction::forward;
+    return a.v.dequantises || in_p ? 1.0f : in.side.descale_v.at(id.batch, head_kv(), first_key());
 }
 
 Block Block::mistaken() const {
@@ -143,8 +144,9 @@ float load(const Block& b, const OperandInfo& operand, const Source& from) {
     const float value = operand.memory[std::size_t(
         ((from.batch * shape.heads + from.head) * shape.rows + from.row) * shape.cols + from.col)];
     const Loading& loading = operand.loading;
-    if (!loading.dequantises || operand.descale.empty()) return value;
-    return rounded(loading.cast, value * operand.descale.at(from.batch, from.head, from.row));
+    if (!loading.multiplies(operand.descale)) return value;
+    const float descale = loading.dequantises ? operand.descale.at(from.batch, from.head, from.row) : 1;
+    return rounded(loading.cast, value * descale * loading.scale);
 }
 
 Values staged_tile(const Block& b, Stage stage) {
@@ -168,6 +170,13 @@ Values staged_tile(const Block& b, Stage stage) {
 }
 
 }  // namespace
+
+Tile operand_before_its_scale(const Block& b, Stage stage) {
+    Arithmetic plain = b.a;
+    plain.q.scale = plain.k.scale = 1;
+    const Block unscaled{b.p, plain, b.in, b.plant, b.run, b.id, b.rows};
+    return staged_tile(unscaled, stage).dumped;
+}
 
 Tile stage_operand(Block& b, Stage stage) {
     return take(b, stage, [&](const Block& block) { return staged_tile(block, stage); }).dumped;

@@ -36,15 +36,15 @@ enum class Softmax : std::uint8_t {
 };
 inline constexpr int softmaxes = 10;
 
-/// An operand as the kernel holds it, where it has a descale.
+/// An operand as the kernel holds it, where it has a descale or a scale.
 struct Loading {
     bool dequantises = true;  ///< multiplies with the descale when it loads the operand
     Dtype cast = Dtype::f32;  ///< and rounds the result to this
+    float scale = 1;          ///< multiplies with this, too, before it rounds
 
+    bool multiplies(const Descale& descale) const { return (dequantises && !descale.empty()) || scale != 1; }
     /// What the recording declares: no cast where nothing is multiplied.
-    Dtype cast_of(const Descale& descale) const {
-        return dequantises && !descale.empty() ? cast : Dtype::f32;
-    }
+    Dtype cast_of(const Descale& descale) const { return multiplies(descale) ? cast : Dtype::f32; }
 };
 
 /// How a backward kernel goes through the tiles.
@@ -81,6 +81,8 @@ struct Arithmetic {
     Loading k;
     Loading v;
     bool acc_dequantised = true;  ///< products with a V that is not dequantised are, as they join acc
+    DescaleInP p_descale = DescaleInP::none;  ///< that P takes in place of V, before its cast
+    bool unscaled_in_gradients = false;       ///< dq and dk multiply k and q as they were before their scales
     Dtype p_operand = Dtype::f32;
     double p_scale = 1;
     bool p_scale_in_exponent = false;  ///< exp(s - m + ln p_scale) rather than p_scale * exp(s - m)

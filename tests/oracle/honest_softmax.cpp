@@ -85,6 +85,11 @@ Values next_max(const Block& b, const Tile& scores, const Tile& before) {
     return {std::move(m)};
 }
 
+/// What P takes in place of V.
+float descale_in_p(const Block& b, std::int64_t key) {
+    return b.a.p_descale == DescaleInP::none ? 1 : b.in.side.descale_v.at(b.id.batch, b.head_kv(), key);
+}
+
 Probabilities probabilities_of(const Block& b, const Scores& scores, const Tile& before, const Tile& m) {
     const std::int64_t keys = scores.held.cols;
     Probabilities p{Tile(b.rows, keys), Tile(b.rows, keys), Tile(b.rows, keys), Tile(b.rows, keys)};
@@ -96,13 +101,16 @@ Probabilities probabilities_of(const Block& b, const Scores& scores, const Tile&
             const ProbabilityStep step{b, scores, before, m, i, j};
             const float value = changed != nullptr ? changed(step) : probability(step);
             const float scaled = b.a.p_scale_in_exponent ? value : value * scale;
+            const float whole = scaled * descale_in_p(b, b.first_key() + j);
             p.value.at(i, j) = value;
             p.scaled.at(i, j) = scaled;
             p.operand.at(i, j) =
-                cast != nullptr ? cast(b, scaled) : rounded(b.a.p_operand, scaled, Overflow::saturate);
+                cast != nullptr ? cast(b, whole) : rounded(b.a.p_operand, whole, Overflow::saturate);
+            p.dumped.at(i, j) = b.a.dumps_cast_p                        ? p.operand.at(i, j)
+                                : b.a.p_descale == DescaleInP::recorded ? whole
+                                                                        : scaled;
         }
     }
-    p.dumped = b.a.dumps_cast_p ? p.operand : p.scaled;
     return p;
 }
 

@@ -86,6 +86,8 @@ Units units_of(const Arithmetic& a, const SideInputs& side) {
     units.q_dequantised = a.q.dequantises;
     units.k_dequantised = a.k.dequantises;
     units.v_dequantised = a.v.dequantises;
+    units.q_scale = double(a.q.scale);
+    units.k_scale = double(a.k.scale);
     units.q_cast = a.q.cast_of(side.descale_q);
     units.k_cast = a.k.cast_of(side.descale_k);
     units.v_cast = a.v.cast_of(side.descale_v);
@@ -105,6 +107,7 @@ Units units_of(const Arithmetic& a, const SideInputs& side) {
     units.p_exp_error = a.exp_error;
     units.p_cast = a.dumps_cast_p ? a.p_operand : Dtype::f32;
     units.p_scale = a.p_scale;
+    units.p_descale_v = a.p_descale;
     units.l_sums_cast_p = a.l_sums_cast_p;
     units.l_scale = a.l_scaled ? a.p_scale : 1;
     units.acc_accumulation = accumulation_of(a.pv_sum);

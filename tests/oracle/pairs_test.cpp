@@ -22,9 +22,15 @@ const std::uint64_t seeds_of_a_pair = tried_seeds(3);
 
 /// The pairs that require_known_semantics() refuses.
 constexpr std::pair<std::string_view, std::string_view> refused_pairs[] = {
-    {"sink_first", "l_lanes"},     {"raw_q_block", "m_unscaled"},
-    {"raw_k_block", "m_unscaled"}, {"s_masked_number", "p_of_tile_max"},
-    {"sink_first", "m_offset"},    {"m_from_lse", "m_offset"},
+    {"sink_first", "l_lanes"},
+    {"raw_q_block", "m_unscaled"},
+    {"raw_k_block", "m_unscaled"},
+    {"s_masked_number", "p_of_tile_max"},
+    {"p_takes_descale_block", "p_dumped_f16"},
+    {"p_takes_descale_block", "l_sums_cast_p"},
+    {"p_holds_descale_block", "l_sums_cast_p"},
+    {"sink_first", "m_offset"},
+    {"m_from_lse", "m_offset"},
 };
 
 bool is_listed_as_refused(const Option& a, const Option& b) {

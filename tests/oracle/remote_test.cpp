@@ -182,6 +182,7 @@ class Rare final : public RecordingView {
         SideInputs side;
         side.seqlens_q = {7, 8};
         side.descale_k = {1, 2, 3, numbers(4)};
+        side.descale_v = {1, 1, p.seqlen_kv, numbers(2 * p.head_dim_v), p.head_dim_v};
         memory_.set_side_inputs(side);
         CaptureSummary capture;
         capture.selection.emplace();

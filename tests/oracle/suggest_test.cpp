@@ -256,6 +256,7 @@ struct Declarable {
 };
 constexpr Declarable declarable[] = {
     {"cap_missing", "problem.logits_soft_cap=0 "},
+    {"kv_head_modulo", "problem.head_grouping=interleaved "},
     {"alibi_missing", "problem.alibi=none "},
     {"fp8_sum_of_scores", "s.accumulation=tensor_core_fp8 "},
     {"causal_ignored", "problem.mask=none "},

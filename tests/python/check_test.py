@@ -128,6 +128,13 @@ class Masks(Calls):
         distance = np.abs(np.arange(90)[None, :] - np.arange(70)[:, None] - 20)
         self.assert_declared(self.outputs(bias=-slopes.reshape(-1, 1, 1) * distance), alibi_slopes=slopes)
 
+    def test_interleaved_heads(self):
+        self.k, self.v = (np.tile(array, (1, 2, 1, 1)) for array in (self.k, self.v))
+        outputs = self.outputs()
+        self.k, self.v = self.k[:, :2], self.v[:, :2]
+        report = self.assert_declared(outputs, declare={"problem.head_grouping": "interleaved"})
+        self.assertIn("head_grouping", report.text)
+
     def test_sinks(self):
         sink = np.array([0.5, 1.0, -1.0, 2.0], np.float32)
         self.assert_declared(self.outputs(sink=sink), sink=sink)
@@ -236,7 +243,11 @@ class Refused(Calls):
         self.refuses(tilescope.Error, "flash-attention-9", *good, like="flash-attention-9")
         self.refuses(tilescope.Error, "p.colour", *good, declare={"p.colour": "red"})
         self.refuses(tilescope.Error, "descales", *good, descales={"x": 1.0})
+        self.refuses(tilescope.Error, "descales", *good, descales={"v": np.ones((2, 2, 3, 16), np.float32)})
         self.refuses(tilescope.Error, "alibi_slopes", *good, alibi_slopes=[1.0])
+        self.refuses(tilescope.Error, "dropout_p = 0.1: dropout is not supported", *good, dropout_p=0.1)
+        self.refuses(tilescope.Error, "dropout", *good, declare={"problem.dropout": 0.1})
+        self.matches(*good, dropout_p=0.0)
         self.refuses(TypeError, "uint8", self.q.astype(np.uint8), self.k, self.v, o)
 
     def test_codes(self):
@@ -246,6 +257,9 @@ class Refused(Calls):
         o = np.full(ones.shape, 3, np.float16)
         self.matches(ones, ones, ones, o, dtypes=dtypes, descales={"q": 0.5, "v": np.full((1, 1), 3.0)})
         self.diverges(ones, ones, ones, o, dtypes=dtypes)
+        channels = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 1, 16)
+        o = np.broadcast_to(channels, ones.shape).astype(np.float16)
+        self.matches(ones, ones, ones, o, dtypes=dtypes, descales={"v": channels})
 
 
 class Interrupted(unittest.TestCase):

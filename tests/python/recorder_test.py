@@ -80,6 +80,8 @@ class Recorder(unittest.TestCase):
         self.assertEqual(tuple(recorder.buffer("m").shape), (2, 1, 2, 4, 64, 1))
 
     def test_what_is_refused(self):
+        with self.assertRaisesRegex(tilescope.Error, "dropout"):
+            tilescope.Recorder(self.q, self.k, self.v, stages=("s",), block_m=64, block_n=64, dropout_p=0.1)
         with self.assertRaisesRegex(TypeError, "colour"):
             self.recorded(colour="red")
         with self.assertRaisesRegex(tilescope.Error, "dp"):

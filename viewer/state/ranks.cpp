@@ -268,7 +268,7 @@ bool go_to_wrong_of_run(App& app) {
         Element element = *judged->tally.first;
         // Of k and v that arrived it counts KV heads.
         if (judged->arrived && info.stage != Stage::q)
-            element.tile.head *= app.problem().heads / app.problem().heads_kv;
+            element.tile.head = heads_reading(app.problem(), element.tile.head).first;
         go_to(app, info.stage, cursor_at(app.problem(), info.stage, element), false);
         app.bad.list.stage = info.stage;
         return true;

@@ -128,12 +128,12 @@ std::int64_t tile_length_of(const Problem& problem, ViewAxis axis) {
 }
 
 std::int64_t head_in(const Problem& problem, Stage stage, std::int64_t head) {
-    return head / (problem.heads / stage_heads(problem, stage));
+    return stage_head(problem, stage, head);
 }
 
 std::int64_t query_head_in(const Problem& problem, Stage stage, std::int64_t head, std::int64_t before) {
     const HeadRange heads = query_heads(problem, stage, head);
-    return before >= heads.first && before < heads.last ? before : heads.first;
+    return heads.contains(before) ? before : heads.first;
 }
 
 Plane plane_at(const Problem& problem, const Cursor& cursor, Stage stage) {

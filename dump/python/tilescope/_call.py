@@ -11,7 +11,7 @@ from ._arrays import numbers
 #: What check() takes beside arrays, and what holds where it is not given.
 OPTIONS = dict(
     layout="bhsd", causal=False, window=None, scale=None, soft_cap=0.0, bias=None, alibi_slopes=None, sink=None,
-    cu_seqlens=None, descales=None, like=None, declare=None, block_m=64, block_n=64,
+    cu_seqlens=None, descales=None, dropout_p=0.0, like=None, declare=None, block_m=64, block_n=64,
 )  # fmt: skip
 LAYOUTS = ("bhsd", "bshd", "packed")
 #: How a kernel is taken to add up of which only q, k, v and o are known, by bytes of an element of q: the least exact
@@ -32,6 +32,15 @@ def text_of(value):
     if isinstance(value, (list, tuple)):
         return ",".join(str(int(each)) for each in value)
     return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def refuse_dropout(name, value):
+    """Errors: Error where the call drops elements of P: no oracle draws the same random numbers."""
+    _require(
+        not value,
+        f"{name} = {value!r}: dropout is not supported, since the kernel's random numbers are not known; "
+        "run the kernel with a dropout of 0",
+    )
 
 
 def _starts(cu_seqlens):
@@ -178,15 +187,18 @@ class Call:
         self.recording.set_side_inputs(*lengths, list(alibi_slopes), list(sink), *of_operands)
 
     def _descale(self, descales, name):
-        """Values, heads, blocks of a head, rows of a block."""
+        """Values, heads, blocks of a head, rows of a block, channels."""
         if descales.get(name) is None:
-            return [], 0, 1, 0
+            return [], 0, 1, 0, 0
         values = numbers(f"descales[{name!r}]", descales[name])
         if values.size == 1:
-            return [float(values.ravel()[0])], 0, 1, 0
-        rows = self.batch.arrays[name].shape[2]
+            return [float(values.ravel()[0])], 0, 1, 0, 0
+        heads, rows = self.batch.arrays[name].shape[1:3]
+        if values.ndim > 3:
+            _require(values.shape[2] == 1, f"descales[{name!r}] is {_times(values.shape)}; by channel, its third axis is 1")
+            return list(values.ravel()), heads, 1, rows, values.shape[3]
         blocks = values.shape[2] if values.ndim > 2 else 1
-        return list(values.ravel()), self.batch.arrays[name].shape[1], blocks, -(-rows // blocks)
+        return list(values.ravel()), heads, blocks, -(-rows // blocks), 0
 
     def set_bias(self, bias):
         """Four axes of numbers, or of booleans of which True is seen."""
@@ -238,6 +250,7 @@ def _mask_of(options):
 def call_of(bits, direction, options, merged=None):
     """The call that check() and Recorder describe; `merged`: o and lse of the rank after a step, as o and lse lie.
     Errors: Error for what is none."""
+    refuse_dropout("dropout_p", options["dropout_p"])
     batch = Batch.of(bits, options["layout"], options["cu_seqlens"], backward=direction == "backward")
     scale = options["scale"]
     shape = batch.shape(options["block_m"], options["block_n"])

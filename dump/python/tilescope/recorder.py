@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import host_bits, shape_bits
-from ._call import OPTIONS, call_of
+from ._call import OPTIONS, call_of, refuse_dropout
 
 _OUTPUTS = {"forward": ("o", "lse"), "backward": ("dq", "dk", "dv")}
 
@@ -47,6 +47,9 @@ class Recorder:
         **options: Any,
     ) -> None:
         unknown = set(options) - set(OPTIONS)
+        for name in unknown:
+            if "dropout" in name.lower():
+                refuse_dropout(name, options[name])
         if unknown:
             raise TypeError(f"Recorder() has no {', '.join(sorted(unknown))}; choose from {', '.join(OPTIONS)}")
         self._options = {**OPTIONS, **options, "block_m": block_m, "block_n": block_n, "shard": shard}

@@ -42,6 +42,7 @@ def check(
     sink: Array | None = None,
     cu_seqlens: Array | Sequence[int] | tuple[Sequence[int], Sequence[int]] | None = None,
     descales: Mapping[str, Array | float] | None = None,
+    dropout_p: float = 0.0,
     dtypes: Mapping[str, str] | None = None,
     grads: Mapping[str, Array] | None = None,
     like: str | None = None,
@@ -69,7 +70,9 @@ def check(
     alibi_slopes:   [heads] or [batch, heads]; score - slope |key - diagonal|
     sink:           [heads], a score that takes part in the softmax and has no value
     cu_seqlens:     where batch entries begin, and the end: one array, or one for q and one for k
-    descales:       {"q": ..., "k": ..., "v": ...} of fp8: a number, [batch, heads] or [batch, heads, blocks]
+    descales:       {"q": ..., "k": ..., "v": ...} of fp8: a number, [batch, heads], [batch, heads, blocks], or
+                    [batch, heads, 1, head_dim] by channel
+    dropout_p:      0: what drops elements of P cannot be judged
     dtypes:         what uint8 arrays hold codes of: {"q": "e4m3"}
     grads:          {"dout": ..., "dq": ..., "dk": ..., "dv": ...}; the last three as far as there are any. Needs lse.
     like:           a family of kernels whose arithmetic is meant; see tilescope.families()
@@ -84,8 +87,8 @@ def check(
     """
     options = dict(
         layout=layout, causal=causal, window=window, scale=scale, soft_cap=soft_cap, bias=bias,
-        alibi_slopes=alibi_slopes, sink=sink, cu_seqlens=cu_seqlens, descales=descales, like=like, declare=declare,
-        block_m=block_m, block_n=block_n,
+        alibi_slopes=alibi_slopes, sink=sink, cu_seqlens=cu_seqlens, descales=descales, dropout_p=dropout_p, like=like,
+        declare=declare, block_m=block_m, block_n=block_n,
     )  # fmt: skip
     if grads and not like:
         # Of two ways to make ds the less exact one: which of them it was cannot be told from gradients.
@@ -147,6 +150,13 @@ def _trials(options):
         yield "the default scale", {"scale": None}
     else:
         yield "scale=1", {"scale": 1.0}
+    interleaved = {"problem.head_grouping": "interleaved"}
+    yield f"declare={interleaved}", {"declare": {**(options["declare"] or {}), **interleaved}}
+
+
+def _shares_heads(declared):
+    """Whether query heads could read another KV head than they do."""
+    return int(declared["heads"]) > int(declared["heads_kv"]) > 1
 
 
 def _what_else_matches(bits, direction, options, seed, threads):
@@ -158,6 +168,8 @@ def _what_else_matches(bits, direction, options, seed, threads):
             continue
         try:
             call = call_of(bits, direction, {**options, **changed})
+            if "declare" in changed and not _shares_heads(call.recording.declared):
+                continue
             call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed)
             report = judge_recording(call.recording, causes=False, threads=threads)
         except (_core.Error, TypeError):
