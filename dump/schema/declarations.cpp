@@ -475,9 +475,4 @@ bool is_default(const SizeAttribute& attribute, const Problem& problem) {
     return problem.*attribute.member == Problem().*attribute.member;
 }
 
-bool is_default(const NameAttribute& attribute, const Problem& problem) {
-    return std::visit([&](auto Problem::*member) { return problem.*member == Problem().*member; },
-                      attribute.member);
-}
-
 }  // namespace tilescope::declarations
