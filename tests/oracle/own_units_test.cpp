@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -382,19 +383,25 @@ TEST(OwnUnits, MatchAsDeclaredAndNotOtherwise) {
     }
 }
 
-/// FlashAttention-1 as its family is declared.
-TEST(OwnUnits, AreThoseOfTheFamily) {
-    Problem problem = problem_of_one_head();
-    problem.causal_alignment = CausalAlignment::top_left;
-    const MemoryRecording silent = run(problem, from_lse_of_raw, {.is_normalised = true, .is_raw = true});
+/// What a family declares is what its kernel does, and a silent recording lacks.
+void expect_family(const char* family, const MemoryRecording& silent) {
+    SCOPED_TRACE(family);
     Problem declared = silent.problem();
     declared.dtype_p = Dtype::f32;
     declared.causal_alignment = CausalAlignment::bottom_right;
     Units units;
     const DeclaredAs nothing(silent, declared, units);
     EXPECT_NE(judged(nothing).guilty, std::nullopt);
-    declarations::declare_family("flash-attention-1", declared, units);
+    declarations::declare_family(family, declared, units);
     EXPECT_TRUE(matches(judged(DeclaredAs(silent, declared, units))));
+}
+
+TEST(OwnUnits, AreThoseOfTheFamily) {
+    Problem problem = problem_of_one_head();
+    expect_family("llama.cpp", run(problem, offset<true>, {.m = -std::numeric_limits<float>::max() / 2}));
+    problem.causal_alignment = CausalAlignment::top_left;
+    expect_family("flash-attention-1",
+                  run(problem, from_lse_of_raw, {.is_normalised = true, .is_raw = true}));
 }
 
 TEST(OwnUnits, AreSuggested) {
