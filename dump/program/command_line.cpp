@@ -32,12 +32,6 @@ const CLI::App& chosen_in(const CLI::App& app) {
     return parsed.empty() ? app : chosen_in(*parsed.front());
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-    return text;
-}
-
 std::string advice_of(const CLI::App& app) {
     return "see " + name_of(app) + " --help";
 }

@@ -4,16 +4,11 @@
 #include <string_view>
 
 #include "dump/program/program_text.h"
+#include "dump/schema/text.h"
 
 namespace tilescope {
 
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-    return text;
-}
 
 std::string replaced(const std::string& text, std::string_view letters, const std::string& before) {
     std::string out;

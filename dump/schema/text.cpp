@@ -99,4 +99,13 @@ std::string shortened(std::string_view text, std::size_t longest) {
     return shown(text, longest, false);
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+    std::string text;
+    for (const std::string& word : words) {
+        if (!text.empty()) text += between;
+        text += word;
+    }
+    return text;
+}
+
 }  // namespace tilescope

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tilescope {
 
@@ -15,5 +16,8 @@ std::string one_line(std::string_view text);
 
 /// The same, cut after about `longest` bytes.
 std::string shortened(std::string_view text, std::size_t longest = 200);
+
+/// The words with `between` between each two of them.
+std::string joined(const std::vector<std::string>& words, std::string_view between);
 
 }  // namespace tilescope

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
 #include "oracle/identify/combination.h"
+#include "oracle/identify/least_squares.h"
 
 namespace tilescope {
 
@@ -271,10 +271,10 @@ std::optional<Eigen::VectorXd> split_weights(const Observation& seen, Eigen::Ind
         size += matrix.col(z).squaredNorm();
     }
     if (!matrix.allFinite()) return std::nullopt;
-    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullV);
+    VanishingCombination found = vanishing_combination(matrix);
     // One combination alone vanishes.
-    if (svd.singularValues()(count - 2) < 0.02 * std::sqrt(size)) return std::nullopt;
-    return svd.matrixV().col(count - 1);
+    if (found.next < 0.02 * std::sqrt(size)) return std::nullopt;
+    return std::move(found.factors);
 }
 
 /// exp(power m) in place of exp(m).

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <limits>
+#include <type_traits>
+
+#include "oracle/formula/matrix.h"
 
 namespace tilescope {
 
-/// Row-major, so that a row of a matrix is a row of a tile.
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using MatrixF = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+
+static_assert(std::is_same_v<Matrix, Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>);
+static_assert(std::is_same_v<MatrixF, Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>);
 
 /// What a stage should hold: |kernel's value - value| <= error for any kernel that computes in its declared
 /// precision. NaN in `value` means that nothing can be expected, because what the stage is computed from is

@@ -85,7 +85,7 @@ Bounded<Error> GradientSum::element(const HeadCall& call, Eigen::Index row, Eige
                         fmt::format("{:.3g} * {:.3g}, sum of |tiles|", relative, partial_sums),
                         is_probable ? "Higham and Mary, thm 2.4" : "Higham, section 4.2"};
     });
-    gradient.error.scale(units.scale, [&] { return in_formula(units.scale); });
+    gradient.error.scale(units.scale, [scale = units.scale] { return in_formula(scale); });
     const double value = std::abs(gradient.value);
     constexpr double count = 4;
     const double factor = units.has_factor ? gamma(count, u_f32) : 0;

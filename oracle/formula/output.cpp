@@ -15,20 +15,14 @@
 
 namespace tilescope {
 
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 double empty_value(EmptyRow empty) {
     switch (empty) {
         case EmptyRow::zero:
             return 0;
         case EmptyRow::minus_infinity:
-            return -infinity;
+            return -inf;
         case EmptyRow::plus_infinity:
-            return infinity;
+            return inf;
         case EmptyRow::nan:
             return std::numeric_limits<double>::quiet_NaN();
     }
@@ -45,7 +39,7 @@ RunningState with_sink(const HeadCall& call, const RunningState& state) {
         const double m = state.m.value(i, 0);
         const double most = std::max(m, call.sink);
         if (std::isnan(m)) continue;
-        const double old_factor = m == -infinity ? 0 : std::exp(m - most);
+        const double old_factor = m == -inf ? 0 : std::exp(m - most);
         const double sink_term = std::exp(call.sink - most);
         const ExpFunctionBound function = exp_function_bound(call.units);
         const ExpArgumentBound argument = exp_argument_bound(call);
@@ -54,7 +48,7 @@ RunningState with_sink(const HeadCall& call, const RunningState& state) {
                     argument.terms * (std::abs(x) + std::abs(most))) +
                    function.constant + function.per_argument * std::abs(x - most) + roundings;
         };
-        const double old_error = m == -infinity ? 0 : error_of(m) + state.m.error(i, 0);
+        const double old_error = m == -inf ? 0 : error_of(m) + state.m.error(i, 0);
         joined.m.value(i, 0) = most;
         joined.m.error(i, 0) = m == most ? state.m.error(i, 0) : 0;
         const double l = state.l.value(i, 0) * old_factor;
@@ -78,7 +72,7 @@ double inherited_by_output(const HeadCall& call, const RunningState& whole, Eige
     const double sum_error = is_o ? 0 : whole.l.error(row, 0);
     const double least = sum - sum_error;
     const double value = whole.acc.value(row, col) / sum;
-    return least > 0 ? (whole.acc.error(row, col) + std::abs(value) * sum_error) / least : infinity;
+    return least > 0 ? (whole.acc.error(row, col) + std::abs(value) * sum_error) / least : inf;
 }
 
 /// The quotient's own roundings and its store, after what it inherits.
@@ -108,7 +102,7 @@ bool sink_joins_lse(const HeadCall& call) {
 
 double inherited_by_lse(const RunningState& whole, Eigen::Index row) {
     const double least = whole.l.value(row, 0) - whole.l.error(row, 0);
-    return least > 0 ? whole.m.error(row, 0) + whole.l.error(row, 0) / least : infinity;
+    return least > 0 ? whole.m.error(row, 0) + whole.l.error(row, 0) / least : inf;
 }
 
 /// `before`: the state before a sink has joined.
@@ -223,7 +217,7 @@ BudgetTerms terms_of_splits(const HeadCall& call, Splits splits, const char* of_
 RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_split) {
     RunningState state{zeros(rows, 1), zeros(rows, call.problem.l_lanes),
                        zeros(rows, call.problem.head_dim_v)};
-    state.m.value.setConstant(-infinity);
+    state.m.value.setConstant(-inf);
     if (call.problem.sink != AttentionSink::first || !first_split) return state;
     state.m.value.setConstant(call.sink);
     // The sink in the units of m: a product with log2(e), or a division by the scale.
@@ -240,7 +234,7 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
     const bool is_split = call.problem.is_split();
     const double count = double(splits.size());
     for (Eigen::Index i = 0; i < rows; ++i) {
-        double most = -infinity;
+        double most = -inf;
         for (const RunningState& split : splits) {
             if (!(split.m.value(i, 0) <= most)) most = split.m.value(i, 0);
         }
@@ -248,7 +242,7 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
         for (const RunningState& split : splits) {
             const double m = split.m.value(i, 0);
             // A maximum that passes NaN over is -inf where all scores are NaN, and l is not: it sees keys.
-            const bool sees_nothing = m == -infinity && !std::isnan(sum_of_row(split.l.value, i));
+            const bool sees_nothing = m == -inf && !std::isnan(sum_of_row(split.l.value, i));
             if (sees_nothing && !std::isnan(most)) continue;
             if (m == most) whole.m.error(i, 0) = std::max(whole.m.error(i, 0), split.m.error(i, 0));
             const double factor = std::exp(m - most);

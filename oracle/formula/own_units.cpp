@@ -13,8 +13,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Of a sum of m and ln l: the logarithm, the conversion of either, and the addition.
 double lse_rounding(double m, double l) {
     const double log_l = std::abs(std::log(l));
@@ -51,7 +49,7 @@ bool has_own_units(const Units& units) {
 
 Estimate tile_max(const HeadCall& call, const Estimate& s) {
     Estimate nothing = zeros(s.value.rows(), 1);
-    nothing.value.setConstant(-infinity);
+    nothing.value.setConstant(-inf);
     if (call.units.m_stale_threshold == 0 && call.units.m_offset == 0) return row_max(call, nothing, s);
     HeadCall exact = call;
     exact.units.m_stale_threshold = exact.units.m_offset = 0;

@@ -13,8 +13,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// MaxEnd::key of an end that comes from m before the tile, and not from a score.
 constexpr Eigen::Index m_key_before = -1;
 
@@ -79,7 +77,7 @@ MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const E
     const double* errors = shifted ? sums.error.data() : s.error.data() + row * s.error.cols();
     const RowExtremes extremes =
         vector_kernels().row_extremes({scores, std::size_t(s.value.cols())}, errors, conversion);
-    MaxInterval max{before, {-infinity, 0, 0, m_key_before}, {-infinity, 0, 0, m_key_before}};
+    MaxInterval max{before, {-inf, 0, 0, m_key_before}, {-inf, 0, 0, m_key_before}};
     // A NaN stays: nothing can be expected of this row.
     if (std::isnan(before) || std::isnan(extremes.most)) {
         max.most = before + extremes.most;
@@ -91,10 +89,10 @@ MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const E
     const auto end = [&](double extreme, double sign) -> MaxEnd {
         for (Eigen::Index j = 0; extreme >= before + sign * before_error && j < s.value.cols(); ++j) {
             const double error = errors[j] + conversion * std::abs(scores[j]);
-            if (scores[j] + sign * error == extreme && scores[j] > -infinity)
+            if (scores[j] + sign * error == extreme && scores[j] > -inf)
                 return {scores[j], error, sign * error, j};
         }
-        return {-infinity, 0, 0, m_key_before};
+        return {-inf, 0, 0, m_key_before};
     };
     max.lower = end(extremes.lower, -1);
     max.upper = end(extremes.upper, 1);
@@ -139,7 +137,7 @@ Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate&
     for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
         const MaxInterval max = max_interval(call, m_before, s, i);
         m.value(i, 0) = max.most;
-        if (std::isnan(max.most)) m.error(i, 0) = infinity;
+        if (std::isnan(max.most)) m.error(i, 0) = inf;
         if (!std::isfinite(max.most)) continue;
         const auto& [lower, upper] = std::pair(max.lower, max.upper);
         if (call.units.m_stale_threshold > 0) {

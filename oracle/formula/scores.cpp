@@ -13,8 +13,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Roundings of the multiplications that turn a sum of products into a score: sm_scale and descales, and
 /// log2(e) with its product.
 double scaling_roundings(const HeadCall& call) {
@@ -90,7 +88,7 @@ template <class Error>
 void bias_score(double bias, double magnitude, Bounded<Error>& s) {
     const double before = std::abs(s.value);
     s.value += bias;
-    if (s.value == -infinity) return s.error.clear();
+    if (s.value == -inf) return s.error.clear();
     // The slope's product, its conversion (log2(e), sm_scale or the cap: a factor and a product each), then
     // the sums.
     const double of_bias = gamma(5, u_f32) * magnitude;
@@ -233,7 +231,7 @@ void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first
         dump_factor(call, Stage::s, first_row, first_key, s.value.rows(), s.value.cols());
     for_each_masked(call, first_row, first_key, s.value.rows(), s.value.cols(),
                     [&](Eigen::Index i, Eigen::Index j) {
-                        s.value(i, j) = value == -infinity ? value : value / factor.at(i, j);
+                        s.value(i, j) = value == -inf ? value : value / factor.at(i, j);
                         s.error(i, j) = 0;
                     });
 }
@@ -243,7 +241,7 @@ void hide_masked(const HeadCall& call, std::int64_t first_row, std::int64_t firs
     for_each_masked(call, first_row, first_key, s.value.rows(), s.value.cols(),
                     [&](Eigen::Index i, Eigen::Index j) {
                         if (!rows[std::size_t(i)]) return;
-                        s.value(i, j) = -infinity;
+                        s.value(i, j) = -inf;
                         s.error(i, j) = 0;
                     });
 }

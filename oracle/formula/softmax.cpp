@@ -14,8 +14,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 ExponentialBound exponential_bound(const HeadCall& call) {
     const Units& units = call.units;
     const ExpArgumentBound argument = exp_argument_bound(call);
@@ -27,7 +25,7 @@ ExponentialBound exponential_bound(const HeadCall& call) {
     bound.function_argument = function.per_argument;
     // An lse that the kernel was given may be anything.
     const bool backward = call.problem.direction == Direction::backward;
-    bound.most_above_m = backward ? infinity : std::max(units.m_stale_threshold - units.m_offset, 0.0);
+    bound.most_above_m = backward ? inf : std::max(units.m_stale_threshold - units.m_offset, 0.0);
     // The scale is a product after the exponential, or its logarithm a term inside it, which is rounded,
     // added to m, and added to s - m.
     const double log_scale = std::abs(std::log(units.p_scale));
@@ -50,10 +48,10 @@ Estimate exponentials(const Estimate& s, const Estimate& m, const ExponentialBou
 Estimate clamped(const HeadCall& call, const Estimate& s, const Estimate& m) {
     const double least = call.units.p_least_argument;
     Estimate result = s;
-    for (Eigen::Index i = 0; i < s.value.rows() && least > -infinity; ++i) {
+    for (Eigen::Index i = 0; i < s.value.rows() && least > -inf; ++i) {
         for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
             double& score = result.value(i, j);
-            if (score != -infinity && score - m.value(i, 0) < least) score = m.value(i, 0) + least;
+            if (score != -inf && score - m.value(i, 0) < least) score = m.value(i, 0) + least;
         }
     }
     return result;
@@ -79,7 +77,7 @@ double flushed_by(const HeadCall& call, double s, double s_error, double m, doub
 
 /// What 0 in place of an exponential is off by, where the kernel may hold it: not less than the exponential.
 void allow_flushed(const HeadCall& call, const Estimate& s, const Estimate& m, Estimate& exponentials) {
-    if (call.units.p_flush_below == -infinity || !call.bounds) return;
+    if (call.units.p_flush_below == -inf || !call.bounds) return;
     for (Eigen::Index i = 0; i < exponentials.value.rows(); ++i) {
         for (Eigen::Index j = 0; j < exponentials.value.cols(); ++j) {
             const double value = exponentials.value(i, j);
@@ -168,14 +166,14 @@ void cast_product(const Cast& cast, Bounded<Error>& element) {
 }  // namespace
 
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
-    const bool clamps = call.units.p_least_argument > -infinity;
+    const bool clamps = call.units.p_least_argument > -inf;
     Estimate p = clamps ? exponentials(clamped(call, s, m), m, exponential_bound(call), call.bounds)
                         : exponentials(s, m, exponential_bound(call), call.bounds);
     allow_flushed(call, s, m, p);
     if (!clamps) return p;
     for (Eigen::Index i = 0; i < p.value.rows(); ++i)
         for (Eigen::Index j = 0; j < p.value.cols(); ++j)
-            if (s.value(i, j) == -infinity) p.error(i, j) = hidden_error(call);
+            if (s.value(i, j) == -inf) p.error(i, j) = hidden_error(call);
     return p;
 }
 
@@ -297,7 +295,7 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
 
 Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Estimate& m) {
     const auto nothing_before = [&](Eigen::Index i) {
-        return m_before.value(i, 0) == -infinity && !std::isnan(m.value(i, 0));
+        return m_before.value(i, 0) == -inf && !std::isnan(m.value(i, 0));
     };
     Estimate factor = exponentials(m_before, m, exponential_bound(call), call.bounds);
     allow_flushed(call, m_before, m, factor);

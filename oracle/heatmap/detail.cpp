@@ -1,14 +1,40 @@
 #include "oracle/heatmap/detail.h"
 
+#include <optional>
+
+#include "oracle/formula/estimate.h"
+
 namespace tilescope {
+
+struct DetailTile::Kept {
+    MatrixF got;
+    Estimate expected;
+    std::optional<Estimate> end_to_end;
+};
 
 DetailTile::DetailTile(const ObservedTile& tile)
     : problem_(tile.problem),
       context_(tile.context),
-      got_(tile.got),
-      expected_(*tile.expected),
-      end_to_end_(tile.end_to_end != nullptr ? std::optional(*tile.end_to_end) : std::nullopt),
+      kept_(new Kept{tile.got, *tile.expected,
+                     tile.end_to_end != nullptr ? std::optional(*tile.end_to_end) : std::nullopt}),
       options_(tile.options) {}
+
+ObservedTile DetailTile::view() const {
+    return {problem_,         context_, kept_->got,
+            &kept_->expected, options_, kept_->end_to_end ? &*kept_->end_to_end : nullptr};
+}
+
+std::int64_t DetailTile::rows() const {
+    return kept_->got.rows();
+}
+
+std::int64_t DetailTile::cols() const {
+    return kept_->got.cols();
+}
+
+float DetailTile::dumped(std::int64_t row, std::int64_t col) const {
+    return kept_->got(row, col);
+}
 
 Element DetailTile::element(std::int64_t row, std::int64_t col) const {
     return judged_element(view(), row, col);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "oracle/heatmap/plane.h"
@@ -21,11 +20,11 @@ class DetailTile {
  public:
     DetailTile(const ObservedTile& tile);
 
-    std::int64_t rows() const { return got_.rows(); }
-    std::int64_t cols() const { return got_.cols(); }
+    std::int64_t rows() const;
+    std::int64_t cols() const;
     /// In coordinates of the tensor, with its finding; `row` and `col` are those of the tile.
     Element element(std::int64_t row, std::int64_t col) const;
-    float dumped(std::int64_t row, std::int64_t col) const { return got_(row, col); }
+    float dumped(std::int64_t row, std::int64_t col) const;
     /// Agrees with the stages before it, and not with what is expected end to end.
     bool inherits(std::int64_t row, std::int64_t col) const;
     /// What is expected of it end to end, in place of what the stages before it give. Only of what inherits.
@@ -39,15 +38,12 @@ class DetailTile {
     std::int64_t bytes() const { return rows() * cols() * detail_bytes_of_element; }
 
  private:
-    ObservedTile view() const {
-        return {problem_, context_, got_, &expected_, options_, end_to_end_ ? &*end_to_end_ : nullptr};
-    }
+    struct Kept;
+    ObservedTile view() const;
 
     Problem problem_;
     TileContext context_;
-    MatrixF got_;
-    Estimate expected_;
-    std::optional<Estimate> end_to_end_;
+    std::shared_ptr<const Kept> kept_;
     CompareOptions options_;
     mutable std::mutex mutex_;
     mutable std::array<QuantityValues, healthy_quantity_count> values_;  ///< by what they are computed as

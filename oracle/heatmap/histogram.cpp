@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "oracle/formula/estimate.h"
+
 namespace tilescope {
 
 namespace {

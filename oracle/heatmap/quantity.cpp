@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "dump/schema/semantics.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 

@@ -76,6 +76,6 @@ struct ElementValue {
     double value = 0;  ///< NaN where something inherited has none
     Kind kind = Kind::finite;
 };
-ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col);
+ElementValue value_of(const ObservedTile& tile, Quantity quantity, std::int64_t row, std::int64_t col);
 
 }  // namespace tilescope

@@ -8,6 +8,7 @@
 #include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "oracle/heatmap/colour.h"
+#include "oracle/heatmap/drift_rows.h"
 #include "oracle/heatmap/quantity.h"
 #include "oracle/judge/observe.h"
 #include "oracle/replay/drift.h"

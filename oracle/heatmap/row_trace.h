@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "dump/recording.h"
-#include "oracle/formula/estimate.h"
 #include "oracle/heatmap/colour.h"
 #include "oracle/judge.h"
 
@@ -41,19 +40,6 @@ struct RowTrace {
 /// Judges the row's query block, stage-local. `other`: null for the oracle. Errors: as judge().
 RowTrace trace_row(const Recording& recording, const Recording* other, const JudgeOptions& options,
                    std::int64_t batch, std::int64_t head, std::int64_t row);
-
-/// Deviation of the dumped running state of a head from the exact one, end to end, as Drift has it: q rows by
-/// KV tiles. NaN where it was not captured; infinity where a dumped value is not finite although the exact
-/// one is.
-struct DriftRows {
-    MatrixF m;    ///< absolute, natural units
-    MatrixF l;    ///< relative to the exact l
-    MatrixF acc;  ///< relative to the largest exact |acc| of the row
-};
-
-/// Of one head. `progress` as in JudgeOptions; it may throw to stop. Errors: as judge().
-DriftRows drift_rows(const Recording& recording, std::int64_t batch, std::int64_t head, double confidence,
-                     const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
 /// The KV tile at which the drift jumps: where its ratio to the KV tile before is largest, if that is at
 /// least 8; otherwise -1.

@@ -1,6 +1,7 @@
 #include "oracle/identify/least_squares.h"
 
 #include <Eigen/QR>
+#include <Eigen/SVD>
 #include <cmath>
 
 namespace tilescope {
@@ -22,6 +23,23 @@ std::optional<LeastSquares> solve_least_squares(const Eigen::MatrixXd& a, const 
     const Eigen::MatrixXd inverse = qr.matrixR().topRows(unknowns).triangularView<Eigen::Upper>().solve(
         Eigen::MatrixXd::Identity(unknowns, unknowns));
     return LeastSquares{qr.solve(y), qr.colsPermutation() * inverse.rowwise().norm()};
+}
+
+std::vector<Eigen::Index> independent_columns(const Eigen::MatrixXd& a, double threshold) {
+    if (a.isZero(0)) return {};
+    Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(a);
+    qr.setThreshold(threshold);
+    const auto& order = qr.colsPermutation().indices();
+    return {order.begin(), order.begin() + qr.rank()};
+}
+
+Eigen::MatrixXd right_inverse(const Eigen::MatrixXd& a) {
+    return a.completeOrthogonalDecomposition().solve(Eigen::MatrixXd::Identity(a.rows(), a.rows()));
+}
+
+VanishingCombination vanishing_combination(const Eigen::MatrixXd& a) {
+    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(a, Eigen::ComputeFullV);
+    return {svd.matrixV().col(a.cols() - 1), svd.singularValues()(a.cols() - 2)};
 }
 
 void LinearSystem::add(const Eigen::VectorXd& row, double result, double error) {

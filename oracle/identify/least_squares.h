@@ -18,6 +18,21 @@ struct LeastSquares {
 std::optional<LeastSquares> solve_least_squares(const Eigen::MatrixXd& a, const Eigen::VectorXd& y,
                                                 double threshold = 1e-12);
 
+/// The columns of a matrix that the others are sums of, most important first; a pivot less than `threshold` of the largest
+/// counts as none. By QR.
+std::vector<Eigen::Index> independent_columns(const Eigen::MatrixXd& a, double threshold);
+
+/// The x of least norm that makes a x the unit matrix, for rows that are independent.
+Eigen::MatrixXd right_inverse(const Eigen::MatrixXd& a);
+
+/// The combination of columns that comes nearest to zero.
+struct VanishingCombination {
+    Eigen::VectorXd factors;  ///< of length 1
+    double next = 0;          ///< how far the next one, orthogonal to it, stays from zero
+};
+/// By SVD, of two columns or more.
+VanishingCombination vanishing_combination(const Eigen::MatrixXd& a);
+
 /// The numbers x that give `results` = `rows` x best, and how far off they may be.
 struct SolvedUnknowns {
     Eigen::VectorXd x;

@@ -1,6 +1,6 @@
 #include "oracle/identify/unknown_terms.h"
 
-#include <Eigen/QR>
+#include "oracle/identify/least_squares.h"
 
 namespace tilescope {
 
@@ -24,20 +24,13 @@ UnknownTerms spend_sums(const Eigen::MatrixXd& factors, const std::vector<bool>&
     for (Eigen::Index i = 0; i < factors.rows(); ++i)
         if (is_known[std::size_t(i)]) usable.push_back(i);
     UnknownTerms terms;
-    Eigen::Index rank = 0;
-    if (!usable.empty()) {
-        const Eigen::MatrixXd columns = factors(usable, Eigen::all).transpose();
-        Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(columns);
-        qr.setThreshold(negligible_factor);
-        rank = columns.isZero(0) ? 0 : qr.rank();
-        for (Eigen::Index i = 0; i < rank; ++i)
-            terms.spent.push_back(usable[std::size_t(qr.colsPermutation().indices()(i))]);
-    }
+    if (!usable.empty())
+        for (const Eigen::Index i :
+             independent_columns(factors(usable, Eigen::all).transpose(), negligible_factor))
+            terms.spent.push_back(usable[std::size_t(i)]);
     const Eigen::MatrixXd taken = factors(terms.spent, Eigen::all);
-    terms.from_spent = Eigen::MatrixXd::Zero(factors.cols(), rank);
-    if (rank > 0)
-        terms.from_spent =
-            taken.completeOrthogonalDecomposition().solve(Eigen::MatrixXd::Identity(rank, rank));
+    terms.from_spent = Eigen::MatrixXd::Zero(factors.cols(), std::ssize(terms.spent));
+    if (!terms.spent.empty()) terms.from_spent = right_inverse(taken);
     terms.weights = factors * terms.from_spent;
     const Eigen::MatrixXd rest = factors - terms.weights * taken;
     terms.open.assign(std::size_t(factors.rows()), false);

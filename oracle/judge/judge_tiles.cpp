@@ -153,15 +153,15 @@ void merge_part(const CompareOptions& compare, const JudgedPart& mine, JudgedPar
 }
 
 /// Query blocks come first: KV tiles are computed from what they hold.
-enum class Phase : std::uint8_t { rows, keys };
+enum class TilePhase : std::uint8_t { rows, keys };
 
 /// A recording, while its tiles are judged.
 struct Judging {
     Judging(const TilesToJudge& of) : plan(of.plan), options(of.options), list(of.plan) {}
 
-    std::int64_t first(Phase phase) const { return phase == Phase::rows ? 0 : list.rows(); }
-    std::int64_t count(Phase phase) const {
-        return phase == Phase::rows ? list.rows() : list.size() - list.rows();
+    std::int64_t first(TilePhase phase) const { return phase == TilePhase::rows ? 0 : list.rows(); }
+    std::int64_t count(TilePhase phase) const {
+        return phase == TilePhase::rows ? list.rows() : list.size() - list.rows();
     }
     TilesFound nothing() const {
         TilesFound found;
@@ -224,7 +224,7 @@ class PhaseFound {
 /// A thread's share of a phase.
 class Share {
  public:
-    Share(std::span<const Judging> all, Phase phase, PhaseFound& found, WorkSharing& sharing)
+    Share(std::span<const Judging> all, TilePhase phase, PhaseFound& found, WorkSharing& sharing)
         : all_(all), phase_(phase), found_(found), sharing_(sharing) {}
 
     /// Pieces of the recording `of`.
@@ -301,7 +301,7 @@ class Share {
     }
 
     std::span<const Judging> all_;
-    Phase phase_;
+    TilePhase phase_;
     PhaseFound& found_;
     WorkSharing& sharing_;
     std::size_t of_ = 0;
@@ -310,8 +310,8 @@ class Share {
 };
 
 /// By the threads of this process, as long as there is work.
-void judge_taken(std::span<const Judging> all, std::span<const std::int64_t> begins, Phase phase, int threads,
-                 WorkSharing& sharing, Steps& steps, PhaseFound& found) {
+void judge_taken(std::span<const Judging> all, std::span<const std::int64_t> begins, TilePhase phase,
+                 int threads, WorkSharing& sharing, Steps& steps, PhaseFound& found) {
     std::mutex mutex;
     std::exception_ptr failure;
 #pragma omp parallel num_threads(team_size(threads))
@@ -340,7 +340,7 @@ void judge_taken(std::span<const Judging> all, std::span<const std::int64_t> beg
     if (failure) std::rethrow_exception(failure);
 }
 
-void judge_phase(std::span<Judging> all, Phase phase, int threads, WorkSharing& sharing, Steps& steps,
+void judge_phase(std::span<Judging> all, TilePhase phase, int threads, WorkSharing& sharing, Steps& steps,
                  std::vector<TilesFound>& whole) {
     std::vector<std::int64_t> begins = {0};  // of each recording's pieces, and the end
     for (const Judging& judging : all) begins.push_back(begins.back() + judging.count(phase));
@@ -372,13 +372,13 @@ std::vector<TilesFound> judge_tiles(std::span<const TilesToJudge> recordings, in
         judging.inherits = judging.options.end_to_end_everywhere;
         whole.push_back(judging.nothing());
     }
-    judge_phase(all, Phase::rows, threads, sharing, steps, whole);
+    judge_phase(all, TilePhase::rows, threads, sharing, steps, whole);
     if (std::ranges::any_of(whole, [](const TilesFound& found) { return found.failure.piece >= 0; }) &&
         all.size() == 1)
         return whole;
     for (std::size_t i = 0; i < all.size(); ++i)
         all[i].inherits = all[i].inherits || all[i].options.may_inherit || divergences_in(whole[i].part) > 0;
-    judge_phase(all, Phase::keys, threads, sharing, steps, whole);
+    judge_phase(all, TilePhase::keys, threads, sharing, steps, whole);
     return whole;
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "dump/schema/error.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {

@@ -40,14 +40,14 @@ struct Judged {
     double tolerance = 0;
     Finding finding = Finding::match;
 };
-Judged judge_at(const ObservedTile& tile, const CompareOptions& options, Eigen::Index row, Eigen::Index col);
+Judged judge_at(const ObservedTile& tile, const CompareOptions& options, std::int64_t row, std::int64_t col);
 
 /// Whether the element agrees with the stages before it and yet differs end to end: those that a report
 /// counts.
-bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
+bool is_inherited(const ObservedTile& tile, std::int64_t row, std::int64_t col);
 
 /// Of one element of the tile, in coordinates of the tensor, with its finding.
-Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
+Element judged_element(const ObservedTile& tile, std::int64_t row, std::int64_t col);
 
 /// Called from any thread with each captured tile and what it should hold.
 using ObservedTileFunction = std::function<void(const ObservedTile&)>;

@@ -7,6 +7,7 @@
 
 #include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/formula/vector_kernels.h"
 
 namespace tilescope {

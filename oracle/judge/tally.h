@@ -10,7 +10,7 @@
 
 #include "dump/recording.h"
 #include "dump/schema.h"
-#include "oracle/formula/estimate.h"
+#include "oracle/formula/matrix.h"
 
 namespace tilescope {
 
@@ -154,7 +154,7 @@ struct Expected {
 };
 
 /// Of element `i` of a tile, row-major.
-Expected expected_of(const Estimate& estimate, Eigen::Index i, const CompareOptions& options);
+Expected expected_of(const Estimate& estimate, std::int64_t i, const CompareOptions& options);
 
 /// Whether the tolerances of a whole tile do.
 bool tells_everywhere(const Estimate& estimate, const CompareOptions& options);
@@ -163,12 +163,12 @@ bool tells_everywhere(const Estimate& estimate, const CompareOptions& options);
 bool is_masked(const TileContext& context, double expected);
 
 /// NaN is judged before any metric. `row` is that in the tile.
-Finding judge_element(const TileContext& context, Eigen::Index row, float got, const Expected& expected);
+Finding judge_element(const TileContext& context, std::int64_t row, float got, const Expected& expected);
 
 /// Whether the element, whose finding is `finding`, agrees with the stages before it and yet differs from
 /// what is expected end to end. `i` is its place in the tile, row-major.
 bool is_inherited(const TileContext& context, float got, Finding finding, const Estimate& end_to_end,
-                  Eigen::Index i, const CompareOptions& options);
+                  std::int64_t i, const CompareOptions& options);
 
 /// Compares a dumped tile with what it should hold, both in the dump's units, and adds to `tally`.
 /// NaN is judged before any metric. `end_to_end`, where given, counts what is inherited.

@@ -31,7 +31,7 @@ const CLI::Validator from_zero(
     },
     "");
 
-const CLI::Validator named([](std::string& text) { return text.empty() ? "has no name" : ""; }, "");
+const CLI::Validator not_empty([](std::string& text) { return text.empty() ? "has no name" : ""; }, "");
 
 const CLI::Validator name_and_file(
     [](std::string& text) {
@@ -68,7 +68,7 @@ void declare_recordings(CLI::App& app, Arguments& arguments) {
                    "  tile-diff --against before.h5 after.h5\n"
                    "  tile-diff --against first_run/ --same-run second_run/")
         ->type_name("OTHER")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
     app.add_flag("--same-run", arguments.same_run,
                  "both recordings are of the same run: what differs in any bit is a race, or memory read\n"
@@ -104,12 +104,12 @@ void declare_many(CLI::App& app, Arguments& arguments) {
     app.add_option("--baseline", arguments.baseline,
                    "accept the divergences that FILE names: match where nothing else diverges")
         ->type_name("FILE")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
     app.add_option("--write-baseline", arguments.new_baseline,
                    "write what diverges to FILE, for --baseline once a reason stands beside each")
         ->type_name("FILE")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
 }
 
@@ -125,7 +125,7 @@ void declare_printed(CLI::App& app, Arguments& arguments) {
                    "show this stage alone, and its worst elements\n"
                    "  tile-diff run.h5 --stage o --row 17")
         ->type_name("NAME")
-        ->check(named)
+        ->check(not_empty)
         ->excludes("--same-run")
         ->group(group);
     app.add_option("--row", arguments.judge.compare.only_row,
@@ -156,17 +156,17 @@ void declare_printed(CLI::App& app, Arguments& arguments) {
         ->group(group);
     app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
     app.add_option("--npy", arguments.npy,
                    "write got, expected and difference of the first wrong stage to DIR")
         ->type_name("DIR")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
     app.add_option("--png", arguments.png,
                    "render the first wrong stage to DIR: dumped, expected, difference, over_budget")
         ->type_name("DIR")
-        ->check(named)
+        ->check(not_empty)
         ->group(group);
 }
 
@@ -176,7 +176,7 @@ void declare_judging(CLI::App& app, Arguments& arguments) {
                    "judge as if the recording declared what kernels of a family do: " + names_of_families() +
                        ";\n--declare comes after it\n  tile-diff run.h5 --like flash-attention-2")
         ->type_name("FAMILY")
-        ->check(named)
+        ->check(not_empty)
         ->excludes("--against")
         ->group(group);
     app.add_option("--declare", arguments.declarations,
@@ -203,13 +203,13 @@ void declare_causes(CLI::App& app, Arguments& arguments) {
                    "find the mistake of this recording, and say whether it explains the other one as well\n"
                    "  tile-diff run.h5 --cause-of known.h5")
         ->type_name("FILE")
-        ->check(named)
+        ->check(not_empty)
         ->excludes("--against")
         ->group(group);
     app.add_option("--replay-out", arguments.replay,
                    "write the recording to FILE as a kernel with the mistake that was found computes it")
         ->type_name("FILE")
-        ->check(named)
+        ->check(not_empty)
         ->excludes("--against")
         ->group(group);
     app.add_flag("--no-causes", arguments.no_causes,
@@ -237,7 +237,7 @@ void declare_asked(CLI::App& app, Arguments& arguments) {
                        "row's block sees), and for k and v the query block (default: 0)\n"
                        "  tile-diff run.h5 --explain-tolerance acc,0,0,24,12")
             ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
-            ->check(named)
+            ->check(not_empty)
             ->group(group);
     CLI::Option* const suggest =
         app.add_flag("--suggest", arguments.suggest,

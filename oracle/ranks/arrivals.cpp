@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "oracle/formula/estimate.h"
+
 namespace tilescope {
 
 namespace {

@@ -10,19 +10,19 @@ namespace tilescope {
 
 namespace {
 
-struct Operand {
+struct OperandStage {
     Stage stage;
     Input input;
     Descale SideInputs::*descale;
 };
-constexpr std::array<Operand, 3> operands = {{
+constexpr std::array<OperandStage, 3> operands = {{
     {Stage::q, Input::q, &SideInputs::descale_q},
     {Stage::k, Input::k, &SideInputs::descale_k},
     {Stage::v, Input::v, &SideInputs::descale_v},
 }};
 
 std::optional<std::size_t> operand_of(Stage stage) {
-    const auto found = std::ranges::find(operands, stage, &Operand::stage);
+    const auto found = std::ranges::find(operands, stage, &OperandStage::stage);
     return found == operands.end() ? std::nullopt : std::optional(std::size_t(found - operands.begin()));
 }
 
@@ -66,7 +66,7 @@ bool StepInRun::read_tile(Stage stage, const TileId& tile, Span<float> out) cons
 
 void StepInRun::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                            std::int64_t count, Span<float> out) const {
-    const auto operand = std::ranges::find(operands, input, &Operand::input);
+    const auto operand = std::ranges::find(operands, input, &OperandStage::input);
     if (operand != operands.end() && is_owned_[std::size_t(operand - operands.begin())])
         return read_owned_rows(*run_, problem(), input, batch, head, row, count, out);
     of().read_input(input, batch, head, row, count, out);

@@ -10,8 +10,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 double scale_of(Stage stage, const RunningState& exact, Eigen::Index row) {
     if (stage == Stage::m) return 1;
     if (stage == Stage::l) return sum_of_row(exact.l.value, row);
@@ -47,7 +45,7 @@ double drift_of_row(const Units& units, Stage stage, const MatrixF& got, const D
             : distances(got, factor, value, by, row);
     if (!found.any) return std::numeric_limits<double>::quiet_NaN();
     const double relative = found.largest == 0 ? 0 : found.largest / scale;
-    return found.unknown || std::isnan(relative) ? infinity : relative;
+    return found.unknown || std::isnan(relative) ? inf : relative;
 }
 
 }  // namespace tilescope

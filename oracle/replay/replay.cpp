@@ -20,8 +20,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
     return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
 }
@@ -223,7 +221,7 @@ void Replay::see_scores(const TileInputs& inputs) {
     for (Eigen::Index i = 0; i < s.rows(); ++i) {
         const KeyRange visible = call_.visible_to(inputs.first_row + i, inputs.first_key);
         for (Eigen::Index j = 0; !split.seen[std::size_t(i)] && j < s.cols(); ++j)
-            split.seen[std::size_t(i)] = visible.contains(inputs.first_key + j) && !(s(i, j) == -infinity);
+            split.seen[std::size_t(i)] = visible.contains(inputs.first_key + j) && !(s(i, j) == -inf);
     }
     begin_anew(split, [&](std::size_t row) { return split.seen[row] && !before[row]; });
 }

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "oracle/formula/estimate.h"
 #include "oracle/heatmap/heatmap_image.h"
 
 namespace tilescope {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "oracle/explain/explain.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/judge.h"
 #include "tests/oracle/draws.h"
 #include "tests/oracle/recording_tools.h"

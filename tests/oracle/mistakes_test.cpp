@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dump/schema/error.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"

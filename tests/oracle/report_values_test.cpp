@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "oracle/formula/estimate.h"
 #include "oracle/judge.h"
 #include "tests/oracle/exact_attention.h"
 #include "tests/oracle/honest_kernel.h"

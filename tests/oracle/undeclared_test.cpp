@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "oracle/formula/estimate.h"
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/passes.h"

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "oracle/formula/estimate.h"
 #include "oracle/heatmap/quantity.h"
 #include "tests/support/memory_recording.h"
 

@@ -1,5 +1,6 @@
 // Quantities of elements, against numbers worked out by hand.
 
+#include "oracle/formula/estimate.h"
 #include "oracle/heatmap/quantity.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Traces of rows against the recording itself, and drift against the report's.
 
 #include "oracle/heatmap/row_trace.h"
+#include "oracle/heatmap/drift_rows.h"
 
 #include <gtest/gtest.h>
 

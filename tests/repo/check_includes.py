@@ -24,33 +24,33 @@ ROOMS = [
     ("watch", ["dump/watch.h", "dump/watch/*"], "schema recording", ""),
     ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
     ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/poison.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
-    ("program", ["dump/program/*"], "schema file", ""),
+    ("program", ["dump/program/*"], "schema file", "CLI11"),
     ("bindings", ["dump/python/*"], "hook schema recording file", "Python"),
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),
     ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording program formula replay", "Eigen"),
     ("identify", ["oracle/identify/*"], "", "Eigen"),
-    ("causes", ["oracle/causes/*"], "schema recording formula replay judge identify", "Eigen"),
+    ("causes", ["oracle/causes/*"], "schema recording formula replay judge identify", "Eigen JSON"),
     ("ranks", ["oracle/ranks/*"], "schema recording formula judge causes", "Eigen"),
-    ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge causes ranks", "Eigen"),
+    ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge causes ranks", "Eigen JSON"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
     ("remote", ["oracle/remote/*"], "schema recording file program judge", "Eigen"),
-    ("tile-diff", ["oracle/tile_diff.cpp", "oracle/program/*"], "schema recording file program judge causes ranks report explain heatmap remote", "Eigen"),
+    ("tile-diff", ["oracle/tile_diff.cpp", "oracle/program/*"], "schema recording file program judge causes ranks report explain heatmap remote", "CLI11 Eigen"),
     ("tile-diff-mpi", ["oracle/tile_diff_mpi.cpp"], "schema judge report tile-diff", "Eigen MPI"),
     ("module", ["oracle/python/*"], "schema recording bindings judge causes report heatmap", "Eigen Python"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
-    ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
-    ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),
-    ("samples", ["samples/*"], "hook schema capture attention", "CUDA"),
+    ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CLI11 CUDA JSON"),
+    ("gate", ["kernels/gate/*"], "schema file program attention run", "CLI11 CUDA JSON"),
+    ("samples", ["samples/*"], "hook schema capture attention", "CLI11 CUDA"),
     ("session", ["viewer/session/*"], "schema recording file program replay judge causes ranks explain heatmap", "Eigen"),
-    ("window", ["viewer/window/*"], "schema heatmap", "Eigen GUI"),
-    ("state", ["viewer/state/*"], "schema judge ranks report explain heatmap session window", "Eigen GUI"),
+    ("window", ["viewer/window/*"], "schema formula heatmap", "Eigen GUI JSON"),
+    ("state", ["viewer/state/*"], "schema judge ranks report explain heatmap session window", "Eigen GUI JSON"),
     ("panels", ["viewer/panels/*"], "schema replay ranks report heatmap window state", "Eigen GUI"),
-    ("tile-view", ["viewer/tile_view.cpp"], "schema file program judge report heatmap window state panels", "Eigen GUI"),
+    ("tile-view", ["viewer/tile_view.cpp"], "schema file program judge report heatmap window state panels", "CLI11 Eigen GUI"),
 ]
 ALL_ROOMS = " ".join(name for name, *_ in ROOMS)
-ROOMS.append(("tests", ["tests/*"], ALL_ROOMS, "CUDA HDF5 Eigen GUI"))
+ROOMS.append(("tests", ["tests/*"], ALL_ROOMS, "CLI11 CUDA HDF5 Eigen GUI JSON"))
 PAGE = ".github/ARCHITECTURE.md"
 
 LIBRARIES = {
@@ -60,6 +60,19 @@ LIBRARIES = {
     "GUI": r"(imgui|backends/imgui|GLFW/|GL/|GLES)",
     "MPI": r"mpi\.h",
     "Python": r"(nanobind/|Python\.h)",
+    "CLI11": r"CLI/",
+    "JSON": r"nlohmann/json\.hpp",
+}
+
+# Libraries that take seconds to read, and the headers that may reach them: the others leave them to sources.
+SLOW = {
+    "Eigen": ["oracle/formula/*", "oracle/replay/*", "oracle/identify/*", "oracle/causes/*", "oracle/explain/gradients.h",
+              "oracle/judge/plan.h", "oracle/judge/tile_judge.h", "oracle/judge/judge_tiles.h", "oracle/judge/tally_bytes.h",
+              "oracle/judge/share_pieces.h", "oracle/judge/spread.h", "oracle/judge/q_block.h", "oracle/judge/gradient_judge.h",
+              "oracle/judge/named_judge.h", "oracle/judge/undeclared.h", "oracle/ranks/merge_formula.h", "oracle/ranks/part_rows.h",
+              "oracle/ranks/parts_found.h", "oracle/heatmap/drift_rows.h", "viewer/session/work.h"],
+    "CLI11": ["kernels/run/number_range.h"],
+    "JSON": [],
 }
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -169,6 +182,22 @@ def room_violations(root, includes):
                 yield f"{path}: {name} reaches {library} through {through}; it may not"
 
 
+def slow_headers(includes):
+    """Headers that reach a library that takes long to read, and that no row names; and rows that name none."""
+    reached = {library: set() for library in SLOW}
+    for path in includes.files:
+        if path.endswith(".h") and not path.startswith("tests/"):
+            for library, through in includes.reached_libraries(path).items():
+                if library in SLOW:
+                    reached[library].add(path)
+                    if not any(fnmatch.fnmatch(path, pattern) for pattern in SLOW[library]):
+                        yield f"{path}: reaches {library} through {through}; leave that to a source, or declare what it names"
+    for library, patterns in SLOW.items():
+        for pattern in patterns:
+            if not fnmatch.filter(reached[library], pattern):
+                yield f"{pattern}: no header of that name reaches {library}; take it out of SLOW"
+
+
 def unused_permissions(root, includes):
     """Rooms that a room may include and does not: the table says what is, and not what might be."""
     used = {(room_of(path)[0], room_of(header)[0]) for path, headers in includes.files.items() if room_of(path)
@@ -187,7 +216,7 @@ def find_violations(root):
     found += list(room_violations(root, includes)) + list(page_violations(root))
     # Of a tree that is not whole nothing is known.
     if (root / PAGE).is_file():
-        found += list(unused_permissions(root, includes))
+        found += list(unused_permissions(root, includes)) + list(slow_headers(includes))
     return found
 
 

@@ -2,10 +2,9 @@
 # The header of every source NAME.cpp: check_includes.py holds NAME.cpp to include NAME.h first, if there is one. That
 # says nothing where more than the header asks for is defined or precompiled.
 function(tilescope_headers_of_sources out target)
-  get_target_property(sources ${target} SOURCES)
+  get_target_property(sources ${target} TILESCOPE_SOURCES)
   get_target_property(definitions ${target} COMPILE_DEFINITIONS)
-  get_target_property(precompiled ${target} PRECOMPILE_HEADERS)
-  if(NOT sources OR precompiled OR "DEBUG_DUMP" IN_LIST definitions)
+  if(NOT sources OR TILESCOPE_TOGETHER OR "DEBUG_DUMP" IN_LIST definitions)
     set(sources)
   endif()
   get_target_property(folder ${target} SOURCE_DIR)

@@ -83,6 +83,15 @@ class IncludesTest(unittest.TestCase):
         found, _ = self.violations(HEALTHY_TREE | {check_includes.PAGE: "| room | may include | may reach |"})
         self.assertTrue(any(line.startswith(check_includes.PAGE) for line in found), found)
 
+    def test_slow_libraries_are_left_to_sources(self):
+        tree = HEALTHY_TREE | {check_includes.PAGE: check_includes.table(),
+                               "oracle/report/text.h": '#include "oracle/formula/estimate.h"',
+                               "oracle/formula/estimate.h": "#include <Eigen/Core>"}
+        found, _ = self.violations(tree)
+        self.assertIn("oracle/report/text.h: reaches Eigen through oracle/formula/estimate.h; leave that to a source, or declare "
+                      "what it names", found)
+        self.assertIn("kernels/run/number_range.h: no header of that name reaches CLI11; take it out of SLOW", found)
+
     def test_planted_includes_are_found(self):
         for path, text, pieces in PLANTED_INCLUDES:
             with self.subTest(path=path, text=text):

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "oracle/heatmap/drift_rows.h"
 #include "viewer/panels/plot.h"
 
 namespace tilescope::viewer {

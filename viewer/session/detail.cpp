@@ -5,6 +5,7 @@
 
 #include "dump/schema/error.h"
 #include "oracle/explain/explain.h"
+#include "oracle/heatmap/drift_rows.h"
 #include "viewer/session/work.h"
 
 namespace tilescope::viewer {

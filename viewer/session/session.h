@@ -21,6 +21,10 @@
 #include "oracle/judge/report.h"
 #include "viewer/session/file_stamp.h"
 
+namespace tilescope {
+struct DriftRows;
+}  // namespace tilescope
+
 namespace tilescope::viewer {
 
 struct SessionOptions {

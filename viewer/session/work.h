@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "oracle/causes/observe_replayed.h"
+#include "oracle/heatmap/drift_rows.h"
 #include "oracle/heatmap/quantity.h"
 #include "oracle/judge/observe.h"
 #include "viewer/session/answers.h"

@@ -1,4 +1,5 @@
 #include "viewer/window/drift_picture.h"
+#include "oracle/heatmap/drift_rows.h"
 
 #include <chrono>
 #include <cmath>

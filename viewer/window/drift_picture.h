@@ -4,8 +4,13 @@
 #include <future>
 #include <memory>
 
-#include "oracle/heatmap/row_trace.h"
+#include "oracle/formula/matrix.h"
+#include "oracle/heatmap/pyramid.h"
 #include "viewer/window/heatmap_pane.h"
+
+namespace tilescope {
+struct DriftRows;
+}  // namespace tilescope
 
 namespace tilescope::viewer {
 

@@ -1,5 +1,6 @@
 // The checks that run a kernel more than once and compare bits: prove-inert, poison and repeat.
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -12,6 +11,10 @@
 
 #include "dump/schema/text.h"
 #include "kernels/run/request.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tilescope {
 

@@ -1,5 +1,6 @@
 #include "kernels/run/commands/option_groups.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 

@@ -3,12 +3,16 @@
 // The options that subcommands of tile-run share, declared once. What is declared writes to `options` when
 // the command line is parsed.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "kernels/run/options.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tilescope {
 

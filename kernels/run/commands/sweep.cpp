@@ -1,5 +1,6 @@
 #include "kernels/run/sweep.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <memory>
