@@ -198,6 +198,16 @@ void find_rest(const Recording& declared, const Report& with, int threads, const
     }
 }
 
+/// What declarations explain everywhere is no mistake that is made in some rows or tiles, or explains most of it.
+void leave_out_parts(Diagnosis& diagnosis) {
+    std::erase_if(diagnosis.causes, [](const FoundCause& cause) {
+        return cause.explained_after < 1 || cause.scope != Scope::everywhere;
+    });
+    if (!diagnosis.causes.empty()) return;
+    diagnosis.then.clear();
+    diagnosis.answers.clear();
+}
+
 }  // namespace
 
 std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& of, int threads,
@@ -221,9 +231,7 @@ Diagnosis causes_and_declarations(const Recording& recording, const Report& repo
                                   const CauseOptions& options) {
     Diagnosis diagnosis = find_causes(recording, report, options);
     diagnosis.suggestion = suggest_declarations(recording, report, options.threads, options.check);
-    // What declarations explain altogether is no mistake that explains most of it.
-    if (diagnosis.suggestion && !diagnosis.suggestion->then)
-        std::erase_if(diagnosis.causes, [](const FoundCause& cause) { return cause.explained_after < 1; });
+    if (diagnosis.suggestion && !diagnosis.suggestion->then) leave_out_parts(diagnosis);
     return diagnosis;
 }
 

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 B, H, HKV, SQ, SKV, D, BLOCK = 1, 4, 2, 24, 48, 16, 16
-SCALE = np.float32(D**-0.5)
+SCALE = np.float32(0.3)
 LOG2E = np.float32(1.4426950408889634)
 TILES = [slice(t, t + BLOCK) for t in range(0, SKV, BLOCK)]
 

@@ -17,7 +17,8 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 
 HeadGroups head_groups(const Problem& problem, Stage stage) {
     const std::int64_t heads = stage_heads(problem, stage);
-    const std::int64_t sharing = heads / problem.heads_kv;
+    // Interleaved ones do not lie side by side.
+    const std::int64_t sharing = problem.is_interleaved() ? 1 : heads / problem.heads_kv;
     return sharing > 1 ? HeadGroups{problem.batch * problem.heads_kv, sharing}
                        : HeadGroups{problem.batch, heads};
 }
