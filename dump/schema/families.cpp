@@ -132,7 +132,6 @@ constexpr FamilyDeclaration triton_tutorial_backward[] = {
     {"k.scale", "sm_scale log2(e)"},
     {"k.cast", "dtype_k"},
     {"s.scaled", "true"},
-    {"s.masked", "false"},
     {"s.log_base", "2"},
     {"s.accumulation", "tensor_core_f32", Operands::sixteen_bits},
     {"p.exp", "exp2f"},
