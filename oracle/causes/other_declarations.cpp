@@ -439,6 +439,9 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
             all.push_back(std::move(next));
         }
     }
+    // Beside others than the units of s they would be tried too often.
+    const auto is_of_s = [](const Assignment& one) { return one.name.starts_with("s."); };
+    if (!std::ranges::all_of(as.assignments, is_of_s)) return all;
     for (Declared& way : ways_to_scale_operands(recording_, as, wrong, block_)) all.push_back(std::move(way));
     return all;
 }

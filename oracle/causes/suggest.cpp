@@ -165,7 +165,9 @@ class Search {
             return name.starts_with(prefix) || name == type;
         };
         const auto is_near = [&](const Declared& next) {
-            return is_of_stage(next) || next.assignments.back().name.starts_with("problem.");
+            const bool scales_operands = next.assignments.size() > from.assignments.size() + 2;
+            return is_of_stage(next) || scales_operands ||
+                   next.assignments.back().name.starts_with("problem.");
         };
         for (const Declared& first : all) {
             if (!is_of_stage(first)) continue;

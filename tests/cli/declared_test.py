@@ -114,6 +114,14 @@ class Suggested(TileDiffCase):
                 play(kernel, self.file)
                 self.expect(declared)
 
+    def test_scale_beside_the_base(self):
+        """Nothing is declared but that exp2 is used: three declarations are missing, of two stages."""
+        kernel, declared = SCALED[0]
+        declared_kernels.forward(kernel, self.file, only=("s",))
+        with h5py.File(self.file, "r+") as f:
+            del f["tiles/s"].attrs["log_base"]
+        self.expect({"s.log_base": "2", **declared})
+
     def test_scale_of_k_from_gradients_alone(self):
         """Triton's tutorial, of which dq, dk and dv were recorded: NumPy played it, from a public report."""
         scale = 0.125 * 1.4426950408889634

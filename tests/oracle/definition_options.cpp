@@ -118,6 +118,11 @@ constexpr Option value_option_table[] = {
     {"gqa", "heads", [](Call& c, Random&) { c.problem.heads = 4; }},
     {"gqa_groups_of_3", "heads", [](Call& c, Random&) { c.problem.heads = 6; }},
     {"mqa", "heads", [](Call& c, Random&) { c.problem.heads = 3, c.problem.heads_kv = 1; }},
+    {"interleaved", "heads",
+     [](Call& c, Random&) {
+         c.problem.heads = 6;
+         c.problem.head_grouping = HeadGrouping::interleaved;
+     }},
     {"one_q_row", "seqlens", [](Call& c, Random&) { c.problem.seqlen_q = 1; }},
     {"more_keys", "seqlens", [](Call& c, Random&) { c.problem.seqlen_kv = c.problem.seqlen_q + 6; }},
     {"more_q_rows", "seqlens", [](Call& c, Random&) { c.problem.seqlen_q = c.problem.seqlen_kv + 4; }},
@@ -231,11 +236,6 @@ constexpr Option value_option_table[] = {
     {"p_of_tile_max", "p_of_tile_max", [](Call& c, Random&) { c.units.p_of_tile_max = true; }},
     {"p_normalised", "p_normalised", [](Call& c, Random&) { c.units.p_normalised = true; }},
     {"acc_normalised", "acc_normalised", [](Call& c, Random&) { c.units.acc_normalised = true; }},
-    {"interleaved", "heads",
-     [](Call& c, Random&) {
-         c.problem.heads = 6;
-         c.problem.head_grouping = HeadGrouping::interleaved;
-     }},
     {"k_scaled", "s_scaled",
      [](Call& c, Random&) {
          c.units.k_scale = 0.7;
