@@ -47,7 +47,7 @@ std::vector<double> round_numbers(const Within& within, double unit) {
     int more = 4;
     for (int digits = 1; digits <= 9 && more > 0; ++digits) {
         const double number = std::strtod(fmt::format("{:.{}g}", middle, digits).c_str(), nullptr);
-        if (!within.contains(number)) continue;
+        if (!within.contains(number) || (!numbers.empty() && numbers.back() == number)) continue;
         numbers.push_back(number);
         --more;
     }
