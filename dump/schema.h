@@ -102,6 +102,8 @@ struct Problem {
     Dtype dtype_p = Dtype::f32;    ///< operand type of P in the PV product
     Dtype dtype_acc = Dtype::f32;  ///< in which acc is kept from tile to tile: f32, f16 or bf16
     Dtype dtype_o = Dtype::f16;
+    /// In which a split's o is stored before splits are merged: f32, f16 or bf16.
+    Dtype dtype_partial_o = Dtype::f32;
     Dtype dtype_dout = Dtype::f16;
     Dtype dtype_ds = Dtype::f32;  ///< operand type of ds in the products for dq and dk
     Dtype dtype_dq = Dtype::f16;
@@ -199,6 +201,9 @@ struct Units {
     bool m_from_lse =
         false;  ///< it goes on from m + ln(l) before the tile in place of m, as FlashAttention-1 does
     double m_stale_threshold = 0;  ///< how far m may stay behind the running maximum; natural units
+    double m_offset = 0;           ///< what m is above the running maximum; natural units
+    /// What m may hold in place of -inf before a row has seen a score, in the units of m.
+    double m_start = -std::numeric_limits<double>::infinity();
     ExpFunction p_exp = ExpFunction::expf;
     double p_exp_error = 0;     ///< relative error of a hand-written exponential; 0: that of p_exp
     Dtype p_cast = Dtype::f32;  ///< type the dumped P was rounded to; f32: dumped before any cast
@@ -209,6 +214,9 @@ struct Units {
     /// Natural units: the arguments of the exponential of P that are less are replaced by it. Hidden scores give 0,
     /// or the exponential of it where that is nothing beside P.
     double p_least_argument = -std::numeric_limits<double>::infinity();
+    /// Natural units: where the argument of an exponential is less, P may be 0 in place of it, and the factor that
+    /// rescales l and acc.
+    double p_flush_below = -std::numeric_limits<double>::infinity();
     bool l_sums_cast_p = false;  ///< l adds P after its cast to dtype_p
     double l_scale = 1;          ///< factor in l: p_scale where l adds up scaled P
     Accumulation acc_accumulation = Accumulation::fma_f32;
@@ -357,7 +365,7 @@ std::optional<Stage> merged_stage(const Problem& problem, std::string_view name,
 bool is_merged(const Problem& problem, Stage stage);
 
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
-/// positive, and the least argument of P not above 0.
+/// positive, and neither the least argument of P nor what is flushed above 0.
 void validate(const Units& units, const std::string& where);
 
 }  // namespace tilescope

@@ -86,6 +86,7 @@ constexpr NameAttribute enumerators[] = {
     {"dtype_p", &Problem::dtype_p},
     {"dtype_acc", &Problem::dtype_acc},
     {"dtype_o", &Problem::dtype_o},
+    {"dtype_partial_o", &Problem::dtype_partial_o, true},
     {"dtype_dout", &Problem::dtype_dout},
     {"dtype_ds", &Problem::dtype_ds},
     {"dtype_dq", &Problem::dtype_dq},
@@ -115,6 +116,8 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::m, "log_base", &Units::m_log_base},
     {Stage::m, "from_lse", &Units::m_from_lse, true},
     {Stage::m, "stale_threshold", &Units::m_stale_threshold},
+    {Stage::m, "offset", &Units::m_offset, true},
+    {Stage::m, "start", &Units::m_start, true},
     {Stage::p, "exp", &Units::p_exp},
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},
@@ -123,6 +126,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::p, "of_tile_max", &Units::p_of_tile_max, true},
     {Stage::p, "normalised", &Units::p_normalised, true},
     {Stage::p, "least_argument", &Units::p_least_argument, true},
+    {Stage::p, "flush_below", &Units::p_flush_below, true},
     {Stage::l, "sums_cast_p", &Units::l_sums_cast_p},
     {Stage::l, "scale", &Units::l_scale},
     {Stage::acc, "accumulation", &Units::acc_accumulation},
@@ -174,9 +178,9 @@ constexpr std::string_view type_name() {
 constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::diagonal_offset, &Problem::window_left,
                                                     &Problem::window_right, &Problem::kv_tiles_per_split,
                                                     &Problem::l_lane_columns};
-constexpr Dtype Problem::*problem_dtypes[] = {&Problem::dtype_p,  &Problem::dtype_acc, &Problem::dtype_o,
-                                              &Problem::dtype_ds, &Problem::dtype_dq,  &Problem::dtype_dk,
-                                              &Problem::dtype_dv};
+constexpr Dtype Problem::*problem_dtypes[] = {
+    &Problem::dtype_p,  &Problem::dtype_acc, &Problem::dtype_o,  &Problem::dtype_partial_o,
+    &Problem::dtype_ds, &Problem::dtype_dq,  &Problem::dtype_dk, &Problem::dtype_dv};
 
 template <class Value, std::size_t size>
 bool is_among(Value Problem::*const (&members)[size], Value Problem::*member) {
@@ -221,29 +225,25 @@ std::optional<Value> parsed(std::string_view text) {
 
 std::vector<Declaration> make_declarations() {
     std::vector<Declaration> all;
-    const auto of_problem = [&](const char* name, Member member) {
+    const auto of_problem = [&](const char* name, Member member, bool is_added = false) {
         const std::string called = std::string("problem.") + name;
-        all.push_back({called, member, "/problem", name, called});
+        all.push_back({called, member, "/problem", name, called, is_added});
     };
     of_problem("sm_scale", &Problem::sm_scale);
     of_problem("logits_soft_cap", &Problem::logits_soft_cap);
     of_problem("kv_order", &Units::kv_order);
     all.back().code = "options.units.kv_order";
-    of_problem("split_starts", &Problem::split_starts);
-    all.back().is_required = true;
-    for (const SizeAttribute& size : sizes) {
-        if (!is_among(problem_sizes, size.member)) continue;
-        of_problem(size.name, size.member);
-        all.back().is_required = size.is_added;
-    }
+    of_problem("split_starts", &Problem::split_starts, true);
+    for (const SizeAttribute& size : sizes)
+        if (is_among(problem_sizes, size.member)) of_problem(size.name, size.member, size.is_added);
     for (const NameAttribute& attribute : enumerators) {
         std::visit(
             [&]<class Value>(Value Problem::*member) {
                 if constexpr (std::is_same_v<Value, Dtype>) {
-                    if (is_among(problem_dtypes, member)) of_problem(attribute.name, member);
+                    if (is_among(problem_dtypes, member))
+                        of_problem(attribute.name, member, attribute.is_added);
                 } else if constexpr (!std::is_same_v<Value, Direction>) {
-                    of_problem(attribute.name, member);
-                    all.back().is_required = attribute.is_added;
+                    of_problem(attribute.name, member, attribute.is_added);
                 }
             },
             attribute.member);

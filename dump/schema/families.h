@@ -14,20 +14,23 @@ namespace tilescope::declarations {
 enum class Operands : std::uint8_t { any, sixteen_bits, fp8 };
 
 struct FamilyDeclaration {
-    std::string_view name;   ///< of all_declarations()
-    std::string_view value;  ///< "dtype_v": the type of v in /problem
+    std::string_view name;  ///< of all_declarations()
+    /// "dtype_k" and "dtype_v": the types of k and v in /problem; "sm_scale": that number, over logits_soft_cap where there is one;
+    /// "sm_scale log2(e)": times log2(e).
+    std::string_view value;
     Operands operands = Operands::any;
 };
 
 /// Kernels that share their arithmetic.
 struct Family {
     std::string_view name;
-    std::span<const FamilyDeclaration> declarations;
+    std::span<const FamilyDeclaration> declarations;   ///< of a forward pass
+    std::span<const FamilyDeclaration> backward = {};  ///< empty: its backward pass is not known
 };
 std::span<const Family> all_families();
 
 /// Declares what the family does, whatever was declared of it before. Errors: Error for a family that is not among
-/// them, and for a backward pass, of which none is known.
+/// them, and for a backward pass that is not known.
 void declare_family(std::string_view family, Problem& problem, Units& units);
 
 }  // namespace tilescope::declarations

@@ -362,9 +362,12 @@ void validate(const Problem& problem, const std::string& where) {
                         std::to_string(problem.block_n) + ")",
                     where, valid_problem);
     }
-    if (dtype_info(problem.dtype_acc).bytes == 1) {
+    const std::pair<const char*, Dtype> kept[] = {{"dtype_acc", problem.dtype_acc},
+                                                  {"dtype_partial_o", problem.dtype_partial_o}};
+    for (const auto& [name, dtype] : kept) {
+        if (dtype_info(dtype).bytes > 1) continue;
         throw Error(
-            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", none of f32, f16 and bf16",
+            std::string(name) + " is " + std::string(dtype_info(dtype).name) + ", none of f32, f16 and bf16",
             where, valid_problem);
     }
     if (problem.heads % problem.heads_kv != 0) {
@@ -403,14 +406,21 @@ void validate(const Units& units, const std::string& where) {
         throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,
                     what_to_do);
     }
-    if (!(units.p_least_argument <= 0)) {
-        throw Error("least_argument of p is " + text_of(units.p_least_argument) + ", which is above 0", where,
-                    what_to_do);
+    const std::pair<const char*, double> arguments[] = {{"least_argument of p", units.p_least_argument},
+                                                        {"flush_below of p", units.p_flush_below}};
+    for (const auto& [name, argument] : arguments) {
+        if (argument <= 0) continue;
+        throw Error(std::string(name) + " is " + text_of(argument) + ", which is above 0", where, what_to_do);
     }
-    if (std::isnan(units.s_masked_value) || units.s_masked_value > 0 ||
-        (std::isfinite(units.s_masked_value) &&
-         units.s_masked_value < -double(std::numeric_limits<float>::max()))) {
-        throw Error("masked_value of s is " + text_of(units.s_masked_value) +
+    if (!std::isfinite(units.m_offset)) {
+        throw Error("offset of m is " + text_of(units.m_offset) + ", not a finite number", where, what_to_do);
+    }
+    const std::pair<const char*, double> stand_ins[] = {{"masked_value of s", units.s_masked_value},
+                                                        {"start of m", units.m_start}};
+    for (const auto& [name, number] : stand_ins) {
+        const bool is_float = !(number < -double(std::numeric_limits<float>::max()));
+        if (number <= 0 && (is_float || std::isinf(number))) continue;
+        throw Error(std::string(name) + " is " + text_of(number) +
                         ", neither -inf nor a number of float32 that is not above 0",
                     where, what_to_do);
     }

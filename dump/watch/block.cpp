@@ -4,29 +4,32 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
-#include "dump/schema/semantics.h"
+#include "dump/recording/visible_tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-std::int64_t overlap(const KeyRange& keys, std::int64_t first, std::int64_t last) {
-    return std::max(std::int64_t(0), std::min(keys.last, last) - std::max(keys.first, first));
+void see_of_block(std::span<const std::int64_t> seen, BlockCells& block) {
+    block.keyless_rows = std::ranges::count(seen, 0);
+    if (!seen.empty()) block.most_keys = std::ranges::max(seen);
 }
 
 }  // namespace
 
-BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
+BlockCells cells_of(const Recording& run, const Problem& entry, const TileId& q_block) {
     BlockCells block;
     block.tiles.resize(std::size_t(entry.kv_tiles()));
     block.order.resize(block.tiles.size());
     std::iota(block.order.begin(), block.order.end(), std::int64_t(0));
-    if (order == KvOrder::reverse) std::ranges::reverse(block.order);
+    if (run.units().kv_order == KvOrder::reverse) std::ranges::reverse(block.order);
 
-    const std::int64_t first_row = q_block * entry.block_m;
-    const std::int64_t rows = std::min(entry.block_m, entry.seqlen_q - first_row);
+    const std::int64_t rows = std::min(entry.block_m, entry.seqlen_q - q_block.q_block * entry.block_m);
     std::vector<std::int64_t> seen(std::size_t(std::max(rows, std::int64_t(0))));
+    std::vector<std::int64_t> seen_of_block(seen.size());
+    TileId tile = q_block;
     std::int64_t split = -1;
     for (const std::int64_t kv_tile : block.order) {
         const std::int64_t its_split = entry.split_of(kv_tile);
@@ -35,9 +38,10 @@ BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
         TileCells& cells = block.tiles[std::size_t(kv_tile)];
         const std::int64_t first_key = kv_tile * entry.block_n;
         const std::int64_t last_key = std::min(first_key + entry.block_n, entry.seqlen_kv);
+        tile.kv_tile = kv_tile;
         for (std::size_t row = 0; row < seen.size(); ++row) {
-            const std::int64_t keys =
-                overlap(visible_keys(entry, first_row + std::int64_t(row)), first_key, last_key);
+            const std::int64_t keys = keys_seen(run, entry, tile, std::int64_t(row));
+            seen_of_block[row] += keys;
             cells.visible = cells.visible || keys > 0;
             cells.seeing_rows += keys > 0;
             cells.hidden += last_key - first_key - keys;
@@ -49,11 +53,7 @@ BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
         if (!block.first) block.first = kv_tile;
         block.last = kv_tile;
     }
-    for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-        const std::int64_t keys = overlap(visible_keys(entry, row), 0, entry.seqlen_kv);
-        block.keyless_rows += keys == 0;
-        block.most_keys = std::max(block.most_keys, keys);
-    }
+    see_of_block(seen_of_block, block);
     return block;
 }
 

@@ -32,7 +32,8 @@ struct BlockCells {
     std::int64_t most_keys = 0;
 };
 
-BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block);
+/// Of the query block of a head; without a bias those of all heads are alike.
+BlockCells cells_of(const Recording& run, const Problem& entry, const TileId& q_block);
 
 /// Elements of a KV tile's stage that every kernel writes: of its rows, those that see something of the tile.
 std::int64_t least_written(const Problem& entry, Stage stage, const TileId& tile, const TileCells& cells);

@@ -16,15 +16,22 @@ namespace {
 /// the logarithm of p_scale where that is added to m.
 double argument_error(const Units& units, double m_magnitude) {
     const ExpArgumentBound argument = exp_argument_bound(units.p_exp);
-    const double distance = units.m_stale_threshold + std::abs(std::log(units.p_scale)) + 1;
+    const double distance =
+        units.m_stale_threshold + std::abs(units.m_offset) + std::abs(std::log(units.p_scale)) + 1;
     return 2 * (argument.terms + gamma(5, u_f32)) * (m_magnitude + distance) + argument.difference * distance;
+}
+
+/// How far a score may be above m.
+double most_above_m(const Units& units) {
+    return units.m_stale_threshold - units.m_offset;
 }
 
 /// Of the exponential itself near 0, a product with p_scale, and a cast.
 double function_error(const Units& units, Dtype cast) {
     const ExpFunctionBound function = exp_function_bound(units);
-    return function.constant + function.per_argument * (units.m_stale_threshold + 1) + gamma(3, u_f32) +
-           unit_roundoff(cast);
+    return function.constant +
+           function.per_argument * (units.m_stale_threshold + std::abs(units.m_offset) + 1) +
+           gamma(3, u_f32) + unit_roundoff(cast);
 }
 
 /// What adding one product may be off by, relative to the sum of the magnitudes, on the coarsest device.
@@ -77,8 +84,8 @@ std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
         return std::nullopt;
     const double argument = argument_error(units, *magnitude);
     const double function = function_error(units, units.p_cast);
-    return ProbabilityBound{units.p_scale * std::exp(units.m_stale_threshold + argument) * (1 + function),
-                            units.p_scale * std::exp(-argument) * (1 - function)};
+    return ProbabilityBound{units.p_scale * std::exp(most_above_m(units) + argument) * (1 + function),
+                            units.p_scale * std::exp(-units.m_offset - argument) * (1 - function)};
 }
 
 std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
@@ -93,8 +100,8 @@ std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
     const double function =
         function_error(units, units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32) +
         tiles * function_error(units, Dtype::f32) + (terms + 2 * tiles) * u_f32;
-    return RowSumBound{units.l_scale * terms * std::exp(units.m_stale_threshold + argument + function),
-                       units.l_scale * std::exp(-argument - 2 * function)};
+    return RowSumBound{units.l_scale * terms * std::exp(most_above_m(units) + argument + function),
+                       units.l_scale * std::exp(-units.m_offset - argument - 2 * function)};
 }
 
 std::optional<double> tile_sum_error(const WatchedTile& tile) {
@@ -124,8 +131,9 @@ double mean_error(const WatchedCall& call, double keys, double tiles) {
     const Dtype dtype_p = call.problem.dtype_p;
     const double kept = call.problem.dtype_acc == Dtype::f32 ? u_f32 : unit_roundoff(call.problem.dtype_acc);
     const double operands = sum_rounding(TensorCore(), units.acc_accumulation).operand;
-    // A row's sum is at least 1: the absolute error of casting small P counts in full.
-    const double underflow = keys * half_quantum(dtype_p) / (units.p_scale * least_descale_in_p(call));
+    // A row's sum is at least the exponential of its maximum: the absolute error of casting small P counts in full.
+    const double underflow =
+        keys * half_quantum(dtype_p) / (units.p_scale * least_descale_in_p(call)) * std::exp(units.m_offset);
     return 2 * unit_roundoff(dtype_p) + operands + underflow +
            keys * (term_error(units.acc_accumulation) + u_f32) + tiles * (kept + 4 * u_f32) + 16 * u_f32;
 }

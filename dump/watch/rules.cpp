@@ -37,11 +37,6 @@ Found more_than(const WatchedTile& tile, std::string_view what, std::int64_t got
     return above(what, double(got), double(*writes));
 }
 
-/// A bias may hide keys, and with them rows, from what the mask alone says.
-bool has_unknown_mask(const WatchedTile& tile) {
-    return tile.call.run.has_bias();
-}
-
 /// Rows of an output that see no key, times its columns, where such a row may hold one of `values`.
 std::int64_t empty_elements(const WatchedTile& tile, std::initializer_list<EmptyRow> values) {
     if (tile.stage != Stage::o && tile.stage != Stage::lse && tile.stage != Stage::delta) return 0;
@@ -49,7 +44,7 @@ std::int64_t empty_elements(const WatchedTile& tile, std::initializer_list<Empty
     // delta is made of the o that the forward pass stored.
     const EmptyRow held = tile.stage == Stage::lse ? units.lse_empty_row : units.o_empty_row;
     if (std::ranges::find(values, held) == values.end()) return 0;
-    return tile.extent.cols * (has_unknown_mask(tile) ? tile.extent.rows : tile.block->keyless_rows);
+    return tile.extent.cols * tile.block->keyless_rows;
 }
 
 Found nan(const WatchedTile& tile) {
@@ -62,9 +57,11 @@ Found nan(const WatchedTile& tile) {
 }
 
 std::int64_t legal_infinities(const WatchedTile& tile) {
+    const Units& units = tile.call.units;
     switch (tile.stage) {
         case Stage::s:
-            return tile.call.units.s_masked ? tile.cells().hidden : 0;
+            // What the bias hides is -inf once it is added, what the mask hides once it is applied.
+            return units.s_masked || (units.s_biased && tile.call.run.has_bias()) ? tile.cells().hidden : 0;
         case Stage::m:
             return tile.cells().keyless_rows;
         case Stage::o:
@@ -77,8 +74,6 @@ std::int64_t legal_infinities(const WatchedTile& tile) {
 }
 
 Found infinite(const WatchedTile& tile) {
-    const bool of_scores = tile.stage == Stage::s || tile.stage == Stage::m;
-    if (of_scores && has_unknown_mask(tile)) return std::nullopt;
     return more_than(tile, "infinities", tile.got.infinite, legal_infinities(tile));
 }
 
@@ -115,7 +110,7 @@ Found l_too_large(const WatchedTile& tile) {
 
 Found l_too_small(const WatchedTile& tile) {
     const std::optional<RowSumBound> bound = row_sum_bound(tile);
-    const bool every_row = tile.cells().keyless_rows == 0 && !has_unknown_mask(tile);
+    const bool every_row = tile.cells().keyless_rows == 0;
     if (!bound || !every_row || tile.call.problem.l_lanes > 1 || tile.got.finite() == 0) return std::nullopt;
     return below("least", tile.got.least, bound->least);
 }
@@ -166,32 +161,41 @@ std::optional<double> score_error(const WatchedTile& tile) {
     return 0x1p-21 * std::max(tile.state->s.magnitude(), tile.state->m_magnitude);
 }
 
-/// The threshold that m may stay behind by, in its own units.
-std::optional<double> stale_threshold(const WatchedTile& tile) {
+/// How far m may be from the maximum, in its own units.
+struct MaximumReach {
+    double below = 0;
+    double above = 0;
+};
+
+std::optional<MaximumReach> maximum_reach(const WatchedTile& tile) {
     const Units& units = tile.call.units;
-    if (units.m_stale_threshold == 0) return 0.0;
+    if (units.m_stale_threshold == 0 && units.m_offset == 0) return MaximumReach();
     const std::optional<double> unit = score_unit(tile.call, units.m_scaled, units.m_log_base);
     if (!unit) return std::nullopt;
-    return units.m_stale_threshold / *unit * (1 + 0x1p-20);
+    const double rounding = 0x1p-20 * (units.m_stale_threshold + std::abs(units.m_offset));
+    return MaximumReach{(units.m_stale_threshold - units.m_offset + rounding) / *unit,
+                        (units.m_offset + rounding) / *unit};
 }
 
 Found m_above_scores(const WatchedTile& tile) {
     const std::optional<double> error = score_error(tile);
+    const std::optional<MaximumReach> reach = maximum_reach(tile);
     const bool sink = tile.call.problem.sink == AttentionSink::first;
     const bool known = tile.state->s.known && std::isfinite(tile.state->s.greatest);
-    if (!error || sink || !known || tile.got.finite() == 0) return std::nullopt;
-    return above("greatest", tile.got.greatest, tile.state->s.greatest + *error);
+    if (!error || !reach || sink || !known || tile.got.finite() == 0) return std::nullopt;
+    return above("greatest", tile.got.greatest, tile.state->s.greatest + *error + reach->above);
 }
 
 Found m_below_scores(const WatchedTile& tile) {
-    const std::optional<double> error = score_error(tile), threshold = stale_threshold(tile);
+    const std::optional<double> error = score_error(tile);
+    const std::optional<MaximumReach> reach = maximum_reach(tile);
     const std::optional<TileSummary>& s = tile.state->of(Stage::s);
     const bool hides = !tile.call.units.s_masked && tile.cells().hidden > 0;
-    if (!error || !std::isfinite(*error) || !threshold || !s || hides || s->finite() == 0 || tile.got.nan > 0)
+    if (!error || !std::isfinite(*error) || !reach || !s || hides || s->finite() == 0 || tile.got.nan > 0)
         return std::nullopt;
     const double got =
         tile.got.finite() == 0 ? -std::numeric_limits<double>::infinity() : double(tile.got.greatest);
-    return below("greatest", got, s->greatest - *error - *threshold);
+    return below("greatest", got, s->greatest - *error - reach->below);
 }
 
 /// What turns numbers made of V, with its descale in them or not, into what others are in; nullopt where the
@@ -232,15 +236,16 @@ Found o_outside(const WatchedTile& tile) {
     const std::optional<double> descale = descale_of_v(tile, units.v_dequantised, true);
     if (!v.known || !of_splits || !descale || tile.got.finite() == 0) return std::nullopt;
     // The weights add up to less than 1 with a sink, and an empty row may hold 0.
-    const bool zero = problem.sink != AttentionSink::none || has_unknown_mask(tile) ||
+    const bool zero = problem.sink != AttentionSink::none ||
                       (tile.block->keyless_rows > 0 && units.o_empty_row == EmptyRow::zero);
     const double least = zero ? std::min(v.least, 0.0) : v.least;
     const double greatest = zero ? std::max(v.greatest, 0.0) : v.greatest;
+    const double partials = problem.is_split() ? unit_roundoff(problem.dtype_partial_o) : 0;
     const double error =
         (mean_error(tile.call, double(tile.block->most_keys), double(tile.block->tiles.size())) +
-         2 * unit_roundoff(problem.dtype_o) + *of_splits) *
+         2 * unit_roundoff(problem.dtype_o) + *of_splits + partials) *
             *descale * v.magnitude() +
-        half_quantum(problem.dtype_o);
+        half_quantum(problem.dtype_o) + *descale * half_quantum(problem.dtype_partial_o);
     if (Found found = above("greatest", tile.got.greatest, *descale * greatest + error)) return found;
     return below("least", tile.got.least, *descale * least - error);
 }

@@ -71,9 +71,11 @@ class Watcher {
     void watch_entry(std::int64_t batch) {
         const Problem entry = problem_of(call_.problem, call_.run.side_inputs(), batch);
         for (std::int64_t q_block = 0; q_block < entry.q_blocks(); ++q_block) {
-            const BlockCells cells = cells_of(entry, call_.units.kv_order, q_block);
+            BlockCells cells;
             for (std::int64_t head = 0; head < entry.heads; ++head) {
-                watch_block(entry, cells, {batch, head, q_block, 0});
+                const TileId block{batch, head, q_block, 0};
+                if (head == 0 || call_.run.has_bias()) cells = cells_of(call_.run, entry, block);
+                watch_block(entry, cells, block);
             }
         }
         if (entry.direction == Direction::forward) return;

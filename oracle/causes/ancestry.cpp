@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dump/recording/visible_tiles.h"
 #include "oracle/causes/left_out_tiles.h"
 
 namespace tilescope {
@@ -63,8 +64,8 @@ bool lacks_tiles(const Evidence& evidence) {
     return std::ranges::any_of(evidence.blocks, [&](const TileId& block) {
         const Problem& problem = world.call(block.batch, block.head)->problem;
         for (TileId tile = block; tile.kv_tile < problem.kv_tiles(); ++tile.kv_tile)
-            if (tile_is_visible(problem, tile.q_block, tile.kv_tile) &&
-                (!recording.has_tile(Stage::s, tile) || is_left_out(world, tile)))
+            if ((!recording.has_tile(Stage::s, tile) || is_left_out(world, tile)) &&
+                tile_is_seen(recording, problem, tile))
                 return true;
         return false;
     });

@@ -18,8 +18,10 @@ namespace {
 constexpr std::size_t most_bad_tiles = 5;   ///< of a query block
 constexpr std::size_t most_good_tiles = 3;  ///< of a query block
 
-TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed) {
-    TileContext context = tile_context(site.call->problem, site.call->units, observed, site.id);
+TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed,
+                       const MatrixF& got) {
+    TileContext context =
+        tile_context(world.recording(), site.call->problem, site.call->units, observed, site.id, got);
     context.expects_nan = is_operand(observed);
     context.may_be_unwritten = world.recording().capture().ended != "completed";
     return context;
@@ -204,7 +206,7 @@ std::vector<Observation> observe_block(const CauseSearch& world, const TileId& b
             seen.factor = dump_factor(*site.call, observed, site.first_row, site.first_key, seen.got.rows(),
                                       seen.got.cols());
         seen.expected = in_dump_units(expected, seen.factor);
-        seen.context = context_of(world, site, observed);
+        seen.context = context_of(world, site, observed, seen.got);
         find_unjudged(world, seen);
         judge(world, seen);
         seen.site = site;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "oracle/formula/scores.h"
 #include "oracle/judge/tile_judge.h"
@@ -53,9 +54,10 @@ bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const 
 /// Whether a kernel that skips what no row sees computes a tile of the block, of its split alone where `of_split`.
 bool computes_tiles(const CauseSearch& world, const TileId& block, std::int64_t of_split) {
     const Problem& problem = world.call(block.batch, block.head)->problem;
-    for (std::int64_t tile = 0; tile < problem.kv_tiles(); ++tile)
-        if ((of_split < 0 || problem.split_of(tile) == of_split) &&
-            tile_is_visible(problem, block.q_block, tile))
+    TileId tile = block;
+    for (tile.kv_tile = 0; tile.kv_tile < problem.kv_tiles(); ++tile.kv_tile)
+        if ((of_split < 0 || problem.split_of(tile.kv_tile) == of_split) &&
+            tile_is_seen(world.recording(), problem, tile))
             return true;
     return false;
 }

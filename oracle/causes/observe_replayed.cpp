@@ -18,7 +18,7 @@ void observe_block(const CauseSearch& world, const FoundCause& cause, const Tile
         if (!got) continue;
         // A mistake may leave NaN and unwritten elements: those are expected, then.
         const TileContext context =
-            observed_context(problem, world.recording().units(), cause.observed, tile.id, true);
+            observed_context(world.recording(), problem, cause.observed, tile.id, *got, true);
         observe({problem, context, *got, &tile.expected, world.compare()});
     }
 }

@@ -1,8 +1,11 @@
 #include "oracle/causes/other_declarations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <numbers>
@@ -12,7 +15,9 @@
 #include <utility>
 
 #include "dump/schema/declarations.h"
+#include "dump/schema/rounding.h"
 #include "dump/schema/semantics.h"
+#include "oracle/causes/rounded_partials.h"
 #include "oracle/causes/staged_scales.h"
 #include "oracle/replay/tiles.h"
 
@@ -20,10 +25,89 @@ namespace tilescope {
 
 namespace {
 
-/// Constants that kernels multiply with.
-std::vector<double> known_factors(const Problem& problem) {
-    const double scale = problem.sm_scale;
-    return {scale, scale * std::numbers::log2e, 1 / scale, std::numbers::log2e, 448, 256, 240, 127, 1};
+/// An interval that a number lies in.
+struct Within {
+    double least = 0;
+    double most = 0;
+
+    bool contains(double number) const { return number >= least && number <= most; }
+};
+
+/// Room is made for numbers by a factor of two or more; by less they are off. As a logarithm.
+constexpr double least_room = 0.69;
+
+/// The multiple of `unit` in the interval, and numbers in it of as few decimal digits as it takes, and of up to three more.
+/// None where 0 is in it.
+std::vector<double> round_numbers(const Within& within, double unit) {
+    if (!(within.least * within.most > 0) || !std::isfinite(within.most - within.least)) return {};
+    std::vector<double> numbers;
+    const double middle = (within.least + within.most) / 2;
+    const double multiple = std::round(middle / unit) * unit;
+    if (within.contains(multiple)) numbers.push_back(multiple);
+    int more = 4;
+    for (int digits = 1; digits <= 9 && more > 0; ++digits) {
+        const double number = std::strtod(fmt::format("{:.{}g}", middle, digits).c_str(), nullptr);
+        if (!within.contains(number) || (!numbers.empty() && numbers.back() == number)) continue;
+        numbers.push_back(number);
+        --more;
+    }
+    return numbers;
+}
+
+/// Of the first wrong element, got / expected, with what rounding the maximum beside it may add.
+Within times_expected(const Element& first) {
+    const double off = first.tolerance + 0x1p-17 * std::abs(first.expected);
+    const double least = first.got / (first.expected + off);
+    const double most = first.got / (first.expected - off);
+    const bool tells = std::abs(first.expected) > 2 * off && std::isfinite(first.got);
+    return tells ? Within{std::min(least, most), std::max(least, most)} : Within();
+}
+
+/// Constants that kernels multiply with, and what the first wrong element, of the stage that is scaled, is multiplied with.
+std::vector<double> factors_for(const Recording& recording, const declarations::Declaration& declaration,
+                                const Declared& as, Stage guilty, const Element& first) {
+    const double scale = as.problem.sm_scale;
+    std::vector<double> factors = {
+        scale,           scale * std::numbers::log2e, 1 / scale, std::numbers::log2e, 448, 256, 240, 127, 1,
+        as.units.p_scale};
+    if (declaration.name != std::string(stage_info(guilty).name) + ".scale") return factors;
+    const Within ratio = times_expected(first);
+    if (!(ratio.least > 0) || std::abs(std::log(ratio.most)) < least_room) return factors;
+    const double power = std::exp2(std::round(std::log2(ratio.most)));
+    const double now = recording.units().*std::get<double Units::*>(declaration.member);
+    if (ratio.contains(power)) factors.push_back(power * now);
+    for (const double number : round_numbers(ratio, 1)) factors.push_back(number * now);
+    return factors;
+}
+
+/// In the dump's units of m, one natural one; nullopt where it has several.
+std::optional<double> unit_of_m(const Recording& recording, const Declared& as) {
+    const Problem& p = as.problem;
+    const Units& u = as.units;
+    const bool descaled =
+        !recording.side_inputs().descale_q.empty() || !recording.side_inputs().descale_k.empty();
+    if (!u.m_scaled && (descaled || p.logits_soft_cap != 0)) return std::nullopt;
+    return (u.m_scaled ? 1 : 1 / product_scale(p, u)) *
+           (u.m_log_base == LogBase::two ? std::numbers::log2e : 1);
+}
+
+/// What may have been added to the maximum: the difference of m, or what p, l and acc are smaller by.
+std::vector<double> offsets_of_maximum(const Recording& recording, const Declared& as, Stage guilty,
+                                       const Element& first) {
+    std::vector<double> numbers;
+    if (guilty == Stage::m) {
+        const std::optional<double> unit = unit_of_m(recording, as);
+        const double off = first.got - first.expected;
+        if (!unit || !std::isfinite(off)) return {};
+        const double rounding = first.tolerance + gamma(4, u_f32) * (std::abs(off) + std::abs(first.got));
+        numbers = round_numbers({(off - rounding) / *unit, (off + rounding) / *unit}, std::numbers::ln2);
+    } else if (guilty >= Stage::p && guilty <= Stage::acc) {
+        const Within ratio = times_expected(first);
+        if (!(ratio.least > 0)) return {};
+        numbers = round_numbers({-std::log(ratio.most), -std::log(ratio.least)}, std::numbers::ln2);
+    }
+    std::erase_if(numbers, [](double number) { return std::abs(number) < least_room; });
+    return numbers;
 }
 
 /// Where a declared type shows.
@@ -42,6 +126,7 @@ constexpr TypeOfStage types[] = {{"q.cast", Stage::q},
                                  {"problem.dtype_p", Stage::p, false},
                                  {"problem.dtype_ds", Stage::ds, false},
                                  {"problem.dtype_o", Stage::o},
+                                 {"problem.dtype_partial_o", Stage::o, false},
                                  {"problem.dtype_acc", Stage::acc},
                                  {"problem.dtype_dq", Stage::dq},
                                  {"problem.dtype_dk", Stage::dk},
@@ -117,6 +202,30 @@ std::vector<double> least_arguments(const Element& first, const Units& units) {
     return arguments;
 }
 
+/// Below which argument exponentials are 0: between that of the first P that is, and the least one that is not. Of sums it
+/// is that of llama.cpp alone, whose kernels flush the factor that rescales them.
+std::vector<double> flush_thresholds(const Recording& recording, const Declared& as, Stage guilty,
+                                     const Element& first) {
+    if (guilty == Stage::l || guilty == Stage::acc) return {-20};
+    if (guilty != Stage::p || first.got != 0 || !(first.expected > 0)) return {};
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < tile_count(recording.problem(), Stage::p); ++i) {
+        const TileId tile = tile_at(recording.problem(), Stage::p, i);
+        const Problem problem = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
+        const std::optional<MatrixF> p = load_tile(recording, problem, Stage::p, tile);
+        for (Eigen::Index e = 0; p && e < p->size(); ++e)
+            if (p->data()[e] > 0) least = std::min(least, double(p->data()[e]));
+    }
+    const Within arguments{std::log((first.expected + first.tolerance) / as.units.p_scale),
+                           std::min(std::log(least / as.units.p_scale), 0.0)};
+    std::vector<double> thresholds;
+    for (const double step : {5.0, 1.0, std::numbers::ln2, 0.5, 0.1}) {
+        const double round = std::floor(arguments.most / step) * step;
+        if (arguments.contains(round)) thresholds.push_back(round);
+    }
+    return thresholds;
+}
+
 /// How far rows stayed behind their maximum, and by how much it rose where they followed it; natural units.
 struct SeenLags {
     double most_behind = 0;
@@ -158,18 +267,14 @@ void add_lags(const Recording& recording, const Problem& entry, const TileId& bl
 std::optional<double> seen_threshold(const Recording& recording) {
     const Problem& p = recording.problem();
     const Units& u = recording.units();
-    const bool descaled =
-        !recording.side_inputs().descale_q.empty() || !recording.side_inputs().descale_k.empty();
+    const std::optional<double> unit = unit_of_m(recording, {p, u, {}});
     const bool alike = u.s_scaled == u.m_scaled && u.s_log_base == u.m_log_base && u.s_masked && u.s_capped &&
-                       u.s_biased && !masks_with_number(u) &&
-                       (u.m_scaled || (!descaled && p.logits_soft_cap == 0));
+                       u.s_biased && !masks_with_number(u) && unit;
     if (!alike || !recording.has_stage(Stage::s) || !recording.has_stage(Stage::m)) return std::nullopt;
-    const double unit =
-        (u.m_scaled ? 1 : 1 / product_scale(p, u)) * (u.m_log_base == LogBase::two ? std::numbers::log2e : 1);
     SeenLags lags;
     for (std::int64_t i = 0; i < tile_count(p, Stage::q) && lags.consistent; ++i) {
         const TileId block = tile_at(p, Stage::q, i);
-        add_lags(recording, problem_of(p, recording.side_inputs(), block.batch), block, unit, lags);
+        add_lags(recording, problem_of(p, recording.side_inputs(), block.batch), block, *unit, lags);
     }
     if (!lags.consistent || lags.most_behind == 0 || !(lags.most_behind < lags.least_rise))
         return std::nullopt;
@@ -204,22 +309,27 @@ std::string seen_starts(const Recording& recording, const Block& block) {
                : declarations::list_text({starts.begin(), starts.end()});
 }
 
-/// What a number may be instead. `first` is the first divergence.
-std::vector<std::string> numbers_for(const declarations::Declaration& declaration, const Declared& as,
-                                     const Element& first, const SeenDiagonals& seen) {
+/// What a number may be instead. `first` is the first divergence, of the stage `guilty`.
+std::vector<std::string> numbers_for(const Recording& recording, const declarations::Declaration& declaration,
+                                     const Declared& as, Stage guilty, const Element& first,
+                                     const SeenDiagonals& seen) {
     std::vector<double> numbers;
     const auto is = [&](std::string_view name) { return declaration.name == name; };
     const Problem& problem = as.problem;
-    if (is("s.masked_value") && std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0)
-        numbers = {first.got};
     if (is("problem.logits_soft_cap")) numbers = {0};
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
-    if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
+    if (declaration.name.ends_with(".scale"))
+        numbers = factors_for(recording, declaration, as, guilty, first);
     if (is("q.scale") || is("k.scale")) {
         const std::array<double, 4> scales = staged_scales(problem);
         numbers = {1};
         numbers.insert(numbers.begin(), scales.begin(), scales.end());
     }
+    const bool is_number = std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0;
+    if (is("s.masked_value") && is_number) numbers = {first.got};
+    if (is("m.start") && guilty == Stage::m && is_number) numbers = {first.got};
+    if (is("m.offset")) numbers = offsets_of_maximum(recording, as, guilty, first);
+    if (is("p.flush_below")) numbers = flush_thresholds(recording, as, guilty, first);
     // A diagonal that is off by one is a mistake, likelier than a place for it; that of the other alignment has a
     // name, and one that hides nothing is none.
     const std::int64_t lengths = problem.seqlen_kv - problem.seqlen_q;
@@ -255,8 +365,8 @@ std::optional<Stage> stage_of(const declarations::Declaration& declaration) {
 }
 
 /// What p, l, m and acc are kept relative to. Outputs do not depend on it, but the budgets of what was not recorded do.
-constexpr std::string_view kept_relative[] = {"m.from_lse", "p.of_tile_max", "p.normalised",
-                                              "acc.normalised"};
+constexpr std::string_view kept_relative[] = {
+    "m.from_lse", "m.offset", "m.start", "p.of_tile_max", "p.normalised", "p.flush_below", "acc.normalised"};
 
 bool keeps_state(const Recording& recording) {
     return std::ranges::any_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc},
@@ -295,7 +405,11 @@ bool OtherDeclarations::may_be(const declarations::Declaration& declaration, con
     // Values that are right are of the type that is declared, or of one that rounds less.
     if (type->is_stored && type->stage != wrong && value != "f32") return false;
     const auto [known, is_new] = shown_.try_emplace({declaration.name, value}, false);
-    if (is_new) known->second = shows(recording_, *type, *dtype_from_name(value));
+    const Dtype dtype = *dtype_from_name(value);
+    const bool of_splits = type->name == "problem.dtype_partial_o";
+    if (is_new)
+        known->second = of_splits ? partials_show(recording_, dtype, report_.confidence)
+                                  : shows(recording_, *type, dtype);
     return known->second;
 }
 
@@ -314,7 +428,8 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
             if (starts_.empty() || as.problem.kv_tiles_per_split > 0) continue;
             values = {starts_};
         } else if (values.empty()) {
-            values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+            values =
+                numbers_for(recording_, declaration, as, *report_.guilty, *report_.first_divergence, seen_);
         }
         for (const std::string& value : values) {
             if (!may_be(declaration, value, as, wrong)) continue;

@@ -34,7 +34,8 @@ std::vector<bool> bad_rows(const CauseSearch& world, Stage stage, const Replayed
     std::vector<bool> bad(std::size_t(healthy.expected.value.rows()), false);
     const auto got = load_tile(world.recording(), entry, stage, healthy.id);
     if (!got) return bad;
-    TileContext context = tile_context(entry, world.recording().units(), stage, healthy.id);
+    TileContext context =
+        tile_context(world.recording(), entry, world.recording().units(), stage, healthy.id, *got);
     context.expects_nan = is_operand(stage);
     for (Eigen::Index i = 0; i < got->size(); ++i) {
         const Expected expected = expected_of(healthy.expected, i, world.compare());

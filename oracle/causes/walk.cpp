@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dump/recording/visible_tiles.h"
 #include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
 #include "oracle/judge/tile_judge.h"
@@ -95,7 +96,7 @@ bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
         stages, [&](Stage stage) { return world_.has(stage) && world_.recording().has_tile(stage, id); });
     // A mask that is wrong may show what a right one hides.
     const bool may_show = !changes_.empty() && acts_ != observed;
-    return !captured && !may_show && !tile_is_visible(site_.call->problem, id.q_block, id.kv_tile);
+    return !captured && !may_show && !tile_is_seen(world_.recording(), site_.call->problem, id);
 }
 
 /// As dumped, or from rows of the input, which stay in the site.

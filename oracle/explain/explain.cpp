@@ -207,7 +207,7 @@ Explanation explain_tolerance(const Recording& recording, const ElementPlace& pl
                     recording.name(), "name an element of a tile that was, or record this one");
     }
     ExplainedElement explained = explain_element(recording, call, place);
-    const TileContext context = tile_context(call.problem, call.units, place.stage, place.tile);
+    const TileContext context = tile_context(call.problem, place.stage, place.tile);
     const float value = (*got)(place.row - context.first_row, place.col - context.first_col);
     explanation.written = !is_unwritten(value);
     element.got = double(value);

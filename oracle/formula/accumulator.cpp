@@ -32,7 +32,9 @@ AccumulatorRoundings accumulator_roundings(const HeadCall& call) {
         (!units.v_dequantised && units.acc_dequantised && units.p_descale_v == DescaleInP::none);
     const double scaling = is_scaled ? gamma(3, u) : 0;
     const double quantum = is_narrow(call) ? 2 * half_quantum(kept) : flush_to_zero;
-    return {u + scaling, u + scaling, quantum * product_unit(call, Stage::acc)};
+    // A narrow accumulator is multiplied with a factor of its own type.
+    const double factor = is_narrow(call) ? u : 0;
+    return {u + factor + scaling, u + scaling, quantum * product_unit(call, Stage::acc)};
 }
 
 Matrix rescaled(const AccumulatorInputs& in) {

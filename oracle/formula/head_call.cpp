@@ -273,6 +273,11 @@ void require_known_semantics(const Recording& recording) {
         refuse(
             "p is declared relative to its tile's maximum, which may be a number in place of a hidden score",
             "record p relative to m");
+    if (u.m_offset != 0 && p.sink == AttentionSink::first)
+        refuse("m is declared with an offset, and the sink is in m and l from the start",
+               "declare the sink as last");
+    if (u.m_offset != 0 && u.m_from_lse)
+        refuse("m is declared with an offset and from the log-sum-exp before it", "declare one of them");
     if (p.direction == Direction::forward) return;
     if (u.m_from_lse || u.p_of_tile_max || u.p_normalised || u.acc_normalised ||
         u.p_least_argument > -std::numeric_limits<double>::infinity())

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,16 @@ Bounded<Error> lse_element(const HeadCall& call, const RunningState& before, con
     return lse;
 }
 
+/// What a split's o is off by as it is stored before the splits are merged, times its l.
+double partial_rounding(const HeadCall& call, double acc, double acc_error, double l) {
+    const Dtype dtype = call.problem.dtype_partial_o;
+    if (dtype == Dtype::f32) return 0;
+    // Stored without the descale, a number below its type's range loses more of o.
+    const double unit =
+        call.units.acc_dequantised ? 1 : product_unit(call, Stage::acc) * call.units.acc_scale;
+    return unit_roundoff(dtype) * (std::abs(acc) + acc_error) + half_quantum(dtype) * unit * std::abs(l);
+}
+
 RunningState joined(const HeadCall& call, const RunningState& state, bool joins) {
     return joins ? with_sink(call, state) : state;
 }
@@ -185,6 +196,14 @@ BudgetTerms terms_of_splits(const HeadCall& call, Splits splits, const char* of_
     for (Estimate* estimate : {&whole.m, &whole.l, &whole.acc}) estimate->error.setZero();
     const double exact = inherited(whole);
     const bool several = call.problem.is_split();
+    if (several && call.problem.dtype_partial_o != Dtype::f32) {
+        HeadCall unrounded = call;
+        unrounded.problem.dtype_partial_o = Dtype::f32;
+        const double without = inherited(whole_state(unrounded, splits));
+        const std::string type(dtype_info(call.problem.dtype_partial_o).name);
+        terms.add("partial o to " + type, "each split's o, weighted", part_of(with, without), "IEEE 754");
+        with = without;
+    }
     terms.add(several ? "joining the splits" : "adding the lanes of l",
               several ? fmt::format("lse, exponential and sum of {} splits", splits.size())
                       : fmt::format("{} roundings of l", call.problem.l_lanes),
@@ -244,6 +263,11 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
             whole.acc.error.row(i) +=
                 factor *
                 (split.acc.error.row(i) + (is_split ? relative : 0.0) * split.acc.value.row(i).cwiseAbs());
+            if (!is_split || call.problem.dtype_partial_o == Dtype::f32) continue;
+            for (Eigen::Index j = 0; j < whole.acc.error.cols(); ++j)
+                whole.acc.error(i, j) +=
+                    factor * partial_rounding(call, split.acc.value(i, j), split.acc.error(i, j),
+                                              sum_of_row(split.l.value, i));
         }
     }
     return whole;

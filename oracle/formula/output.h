@@ -23,7 +23,7 @@ double empty_value(EmptyRow empty);
 RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_split);
 
 /// The states of all splits as one, of one lane: rescaled to the largest m and added up. Bound: every split's
-/// logarithm and exponential, and a rounding a split.
+/// logarithm and exponential, a rounding a split, and that of its o to dtype_partial_o.
 RunningState combine(const HeadCall& call, std::span<const RunningState> splits);
 
 /// The same of splits and lanes; a state that is whole already stays as it is.

@@ -50,9 +50,9 @@ bool has_own_units(const Units& units) {
 Estimate tile_max(const HeadCall& call, const Estimate& s) {
     Estimate nothing = zeros(s.value.rows(), 1);
     nothing.value.setConstant(-inf);
-    if (call.units.m_stale_threshold == 0) return row_max(call, nothing, s);
+    if (call.units.m_stale_threshold == 0 && call.units.m_offset == 0) return row_max(call, nothing, s);
     HeadCall exact = call;
-    exact.units.m_stale_threshold = 0;
+    exact.units.m_stale_threshold = exact.units.m_offset = 0;
     return row_max(exact, nothing, s);
 }
 

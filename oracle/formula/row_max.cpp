@@ -40,6 +40,27 @@ double max_roundings(const HeadCall& call) {
     return scaling + (u.s_log_base == u.m_log_base ? 0 : 2);
 }
 
+/// A number that is added to scores before their maximum: its own rounding, a factor and a product into the units of m,
+/// and the sum's.
+double offset_error(const HeadCall& call, double sum) {
+    const double offset = std::abs(call.units.m_offset);
+    return offset == 0 ? 0 : gamma(3, u_f32) * offset + u_f32 * std::abs(sum);
+}
+
+/// One row of scores as the maximum takes them.
+Estimate with_offset(const HeadCall& call, const Estimate& s, Eigen::Index row) {
+    Estimate sums{s.value.row(row), s.error.row(row)};
+    const double conversion = gamma(max_roundings(call), u_f32);
+    for (Eigen::Index j = 0; j < sums.value.cols(); ++j) {
+        double& sum = sums.value(0, j);
+        if (!std::isfinite(sum)) continue;
+        sums.error(0, j) += conversion * std::abs(sum);
+        sum += call.units.m_offset;
+        sums.error(0, j) += offset_error(call, sum);
+    }
+    return sums;
+}
+
 /// Keeps the end that is further up, and where it comes from.
 void raise(MaxEnd& end, double score, double error, double reach, Eigen::Index key) {
     if (score + reach > end.value + end.reach) end = {score, error, reach, key};
@@ -47,11 +68,13 @@ void raise(MaxEnd& end, double score, double error, double reach, Eigen::Index k
 
 MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const Estimate& s,
                          Eigen::Index row) {
-    const double conversion = gamma(max_roundings(call), u_f32);
+    const bool shifted = call.units.m_offset != 0;
+    const Estimate sums = shifted ? with_offset(call, s, row) : Estimate();
+    const double conversion = shifted ? 0 : gamma(max_roundings(call), u_f32);
     const double before = m_before.value(row, 0);
     const double before_error = m_before.error(row, 0);
-    const double* scores = s.value.data() + row * s.value.cols();
-    const double* errors = s.error.data() + row * s.error.cols();
+    const double* scores = shifted ? sums.value.data() : s.value.data() + row * s.value.cols();
+    const double* errors = shifted ? sums.error.data() : s.error.data() + row * s.error.cols();
     const RowExtremes extremes =
         vector_kernels().row_extremes({scores, std::size_t(s.value.cols())}, errors, conversion);
     MaxInterval max{before, {-inf, 0, 0, m_key_before}, {-inf, 0, 0, m_key_before}};
@@ -98,8 +121,12 @@ BudgetTerms end_terms(const HeadCall& call, const MaxEnd& end, double score_erro
         return terms;
     }
     if (score_error > 0) terms.append(of_score(end.key));
-    terms.add("conversion of m", roundings(max_roundings(call), std::abs(end.value)),
-              part_of(end.error, score_error), "Higham, lemma 3.1");
+    const double of_offset = offset_error(call, end.value);
+    const double score = std::abs(end.value - call.units.m_offset);
+    terms.add("conversion of m", roundings(max_roundings(call), score),
+              part_of(end.error - of_offset, score_error), "Higham, lemma 3.1");
+    terms.add("offset of m", roundings(3, std::abs(call.units.m_offset)) + " and the sum's", of_offset,
+              "Higham, lemma 3.1");
     return terms;
 }
 

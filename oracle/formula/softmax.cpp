@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -24,7 +25,7 @@ ExponentialBound exponential_bound(const HeadCall& call) {
     bound.function_argument = function.per_argument;
     // An lse that the kernel was given may be anything.
     const bool backward = call.problem.direction == Direction::backward;
-    bound.most_above_m = backward ? inf : units.m_stale_threshold;
+    bound.most_above_m = backward ? inf : std::max(units.m_stale_threshold - units.m_offset, 0.0);
     // The scale is a product after the exponential, or its logarithm a term inside it, which is rounded,
     // added to m, and added to s - m.
     const double log_scale = std::abs(std::log(units.p_scale));
@@ -61,6 +62,31 @@ Estimate clamped(const HeadCall& call, const Estimate& s, const Estimate& m) {
 double hidden_error(const HeadCall& call) {
     const double p = std::exp(call.units.p_least_argument);
     return p < std::ldexp(u_f32, -20) ? p * (1 + 0x1p-10) : 0;
+}
+
+/// How far below the declared argument that of an exponential is, with what it may be off by: above 0 a kernel that
+/// flushes may hold 0.
+double flushed_by(const HeadCall& call, double s, double s_error, double m, double m_error) {
+    const ExpArgumentBound argument = exp_argument_bound(call);
+    const double least = call.units.p_flush_below;
+    const double x = s - m;
+    const double off = s_error + m_error + argument.difference * std::abs(x) +
+                       argument.terms * (std::abs(s) + std::abs(m)) + gamma(3, u_f32) * std::abs(least);
+    return least - (x - off);
+}
+
+/// What 0 in place of an exponential is off by, where the kernel may hold it: not less than the exponential.
+void allow_flushed(const HeadCall& call, const Estimate& s, const Estimate& m, Estimate& exponentials) {
+    if (call.units.p_flush_below == -inf || !call.bounds) return;
+    for (Eigen::Index i = 0; i < exponentials.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < exponentials.value.cols(); ++j) {
+            const double value = exponentials.value(i, j);
+            double& error = exponentials.error(i, j);
+            if (error < value &&
+                flushed_by(call, s.value(i, j), s.error(i, j), m.value(i, 0), m.error(i, 0)) > 0)
+                error = value;
+        }
+    }
 }
 
 Estimate exactly(const Estimate& estimate) {
@@ -140,8 +166,11 @@ void cast_product(const Cast& cast, Bounded<Error>& element) {
 }  // namespace
 
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
-    if (call.units.p_least_argument == -inf) return exponentials(s, m, exponential_bound(call), call.bounds);
-    Estimate p = exponentials(clamped(call, s, m), m, exponential_bound(call), call.bounds);
+    const bool clamps = call.units.p_least_argument > -inf;
+    Estimate p = clamps ? exponentials(clamped(call, s, m), m, exponential_bound(call), call.bounds)
+                        : exponentials(s, m, exponential_bound(call), call.bounds);
+    allow_flushed(call, s, m, p);
+    if (!clamps) return p;
     for (Eigen::Index i = 0; i < p.value.rows(); ++i)
         for (Eigen::Index j = 0; j < p.value.cols(); ++j)
             if (s.value(i, j) == -inf) p.error(i, j) = hidden_error(call);
@@ -250,6 +279,12 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
               part_of(all, without_scale), "IEEE 754");
     terms.add_own_error(own);
     terms.add_flush_to_zero(flush_to_zero);
+    Estimate flushed{Matrix::Constant(1, 1, p), Matrix::Constant(1, 1, all), {}};
+    allow_flushed(call, {scores.value.block(row, col, 1, 1), scores.error.block(row, col, 1, 1), {}}, m,
+                  flushed);
+    terms.add("may be flushed to 0",
+              fmt::format("{:.3g}, its argument below {:.3g}", p, call.units.p_flush_below),
+              part_of(flushed.error(0, 0), all), "declared flush_below");
     if (descaled) {
         terms.add("product with descale_v", roundings(2, p), gamma(2, u_f32) * p, "Higham, lemma 3.1");
         terms.add_flush_to_zero(flush_to_zero / in_cast);
@@ -263,6 +298,7 @@ Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Es
         return m_before.value(i, 0) == -inf && !std::isnan(m.value(i, 0));
     };
     Estimate factor = exponentials(m_before, m, exponential_bound(call), call.bounds);
+    allow_flushed(call, m_before, m, factor);
     for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
         if (nothing_before(i)) factor.value(i, 0) = factor.error(i, 0) = 0;
     }

@@ -8,7 +8,8 @@ namespace tilescope {
 
 /// P = exp(s - m) before any cast, R x N. In the backward pass lse is in the place of m.
 /// Types: float64 estimates of a float32 exponential.
-/// Max error: those of s and m, exp_argument_bound(), exp_function_bound(), and flush_to_zero.
+/// Max error: those of s and m, exp_argument_bound(), exp_function_bound(), and flush_to_zero; P itself where the kernel
+/// may flush it.
 /// Valid range: every score; exactly 0 where s is -inf and m is no NaN.
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m);
 

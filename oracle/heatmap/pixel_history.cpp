@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "dump/schema/side_inputs.h"
 #include "oracle/judge/observe.h"
@@ -288,7 +289,7 @@ class Gatherer {
     StepState state_without_values(Stage stage, const TileId& tile) const {
         if (!recording_.has_stage(stage)) return StepState::not_recorded;
         const StageInfo& info = stage_info(stage);
-        if (info.per_q_block && info.per_kv_tile && !tile_is_visible(entry_, tile.q_block, tile.kv_tile))
+        if (info.per_q_block && info.per_kv_tile && !tile_is_seen(recording_, entry_, tile))
             return StepState::hidden;
         if (recording_.has_tile(stage, tile)) return StepState::not_judged;
         const bool missing = other_ != nullptr ? is_missing_in_pair(recording_, *other_, entry_, stage, tile)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "oracle/heatmap/colour.h"
 #include "oracle/heatmap/drift_rows.h"
@@ -90,7 +91,7 @@ class BlockDrift {
         }
         const bool any =
             std::ranges::any_of(running_stages, [&](Stage stage) { return of(dumped, stage).has_value(); });
-        if (!any && !tile_is_visible(problem, tile.q_block, kv_tile)) return;
+        if (!any && !tile_is_seen(recording_, problem, tile)) return;
         const std::int64_t key = kv_tile * problem.block_n;
         const std::int64_t keys = tile_extent(problem, Stage::k, tile).rows;
         const Operand k = staged_operand(call_, Stage::k, key, inputs_.k(key, keys), false).natural;

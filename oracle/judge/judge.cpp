@@ -40,7 +40,8 @@ void require_judgeable(const Recording& recording, bool pair) {
 
 /// What P and acc are relative to, apart from scales.
 auto own_units_of(const Units& units) {
-    return std::tuple(units.m_from_lse, units.p_of_tile_max, units.p_normalised, units.acc_normalised);
+    return std::tuple(units.m_from_lse, units.m_offset, units.p_of_tile_max, units.p_normalised,
+                      units.acc_normalised);
 }
 
 /// What depends on the KV tiles before it only compares between runs that take them in the same order, and keep the
@@ -291,6 +292,7 @@ Report run_pair(const Recording& recording, const Recording& other, const JudgeO
     Problem comparable = other.problem();
     comparable.dtype_p = recording.problem().dtype_p;
     comparable.dtype_acc = recording.problem().dtype_acc;
+    comparable.dtype_partial_o = recording.problem().dtype_partial_o;
     comparable.dtype_ds = recording.problem().dtype_ds;
     require_same_named_tiles(recording, other);
     comparable.named_tiles = recording.problem().named_tiles;

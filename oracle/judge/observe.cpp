@@ -18,9 +18,9 @@ CompareOptions compare_options(const ObservedTile& tile) {
     return tile.options.derived();
 }
 
-TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,
-                             bool against_other, bool completed) {
-    TileContext context = tile_context(entry, units, stage, tile);
+TileContext observed_context(const Recording& recording, const Problem& entry, Stage stage,
+                             const TileId& tile, const MatrixF& got, bool against_other, bool completed) {
+    TileContext context = tile_context(recording, entry, recording.units(), stage, tile, got);
     context.expects_nan = is_operand(stage) || against_other;
     // Nobody knows which elements of a named tile the kernel writes.
     context.may_be_unwritten = !completed || (is_named(stage) && !against_other);
@@ -59,7 +59,7 @@ TileObserver observer_of(const Recording& recording, const Recording* other, con
     return [&, both, against_other = other != nullptr](Stage stage, const TileId& tile, const MatrixF& got,
                                                        const Estimate& expected) {
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
-        observe({entry, observed_context(entry, recording.units(), stage, tile, against_other, both), got,
+        observe({entry, observed_context(recording, entry, stage, tile, got, against_other, both), got,
                  &expected, options});
     };
 }
@@ -70,7 +70,7 @@ InheritedObserver inherited_observer_of(const Recording& recording, const Compar
                const Estimate& end_to_end) {
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
         const TileContext context =
-            observed_context(entry, recording.units(), stage, tile, false, completed(recording));
+            observed_context(recording, entry, stage, tile, got, false, completed(recording));
         observe({entry, context, got, &expected, options, &end_to_end});
     };
 }

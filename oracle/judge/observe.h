@@ -26,8 +26,9 @@ ObservedTile end_to_end_of(const ObservedTile& tile);
 
 /// `against_other`: what is expected comes from another recording. `completed`: the run, or both, got to
 /// their end; otherwise nobody is to blame for what was not written.
-TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,
-                             bool against_other, bool completed = true);
+TileContext observed_context(const Recording& recording, const Problem& entry, Stage stage,
+                             const TileId& tile, const MatrixF& got, bool against_other,
+                             bool completed = true);
 
 /// How the tile is compared: operands must be exact copies.
 CompareOptions compare_options(const ObservedTile& tile);

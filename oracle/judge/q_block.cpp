@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "oracle/replay/drift.h"
 
@@ -93,7 +94,7 @@ void QBlockJudge::begin() {
 
 void QBlockJudge::judge_kv_tile_in_order(std::int64_t i) {
     const TileId id = tile_in_order(i);
-    const bool runs = i < needed_ && tile_is_visible(problem_, id_.q_block, id.kv_tile);
+    const bool runs = i < needed_ && tile_is_seen(plan_.recording, problem_, id);
     if (runs || judge_.has_any(forward_tile_stages, id)) judge_kv_tile(id.kv_tile);
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "dump/schema/semantics.h"
+#include "dump/recording/visible_tiles.h"
 
 namespace tilescope {
 
@@ -70,7 +70,7 @@ class BlockReader {
         std::vector<TileId> tiles;
         for (tile.kv_tile = 0; tile.kv_tile < entry.kv_tiles(); ++tile.kv_tile) {
             const bool asked = !selection || selection->kv_tile.contains(tile.kv_tile);
-            if (asked && tile_is_visible(entry, tile.q_block, tile.kv_tile)) tiles.push_back(tile);
+            if (asked && tile_is_seen(recording_, entry, tile)) tiles.push_back(tile);
         }
         if (recording_.units().kv_order == KvOrder::reverse) std::ranges::reverse(tiles);
         return tiles;

@@ -55,6 +55,7 @@ HeadCall reference_call(const Recording& recording, const RoundingModel& roundin
     p.l_lanes = p.l_lane_columns = 1;
     p.dtype_p = dtype_info(p.dtype_v).bytes <= 2 ? p.dtype_v : Dtype::f32;
     p.dtype_acc = Dtype::f32;
+    p.dtype_partial_o = Dtype::f32;
     p.dtype_o = Dtype::f32;  // each reference rounds to its own
     call.units = reference_units(recording);
     return call;

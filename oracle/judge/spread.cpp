@@ -61,7 +61,7 @@ Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k
 Spreads::Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows)
     : call_(call),
       first_row_(q_block * call.problem.block_m),
-      largest_p_(std::exp(call.units.m_stale_threshold)),
+      largest_p_(std::exp(call.units.m_stale_threshold - call.units.m_offset)),
       largest_l_(Eigen::VectorXd::Zero(rows)),
       of_rows_(nothing(rows, call.problem.head_dim_v)),
       of_all_rows_(nothing(1, call.problem.head_dim_v)) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <tuple>
 
+#include "dump/recording/visible_tiles.h"
 #include "dump/schema/semantics.h"
 #include "oracle/formula/estimate.h"
 #include "oracle/formula/vector_kernels.h"
@@ -126,23 +127,6 @@ bool all_match(const MatrixF& got, const Estimate& expected, const CompareOption
     return true;
 }
 
-/// See TileContext::sees. Both ends of what a row sees rise from row to row, so that two rows tell of those between.
-std::vector<bool> rows_that_see(const Problem& problem, Stage stage, const TileId& tile) {
-    const StageInfo info = stage_info(problem, stage);
-    if (!info.per_kv_tile || info.row_axis != Axis::query) return {};
-    const std::int64_t first_row = tile.q_block * problem.block_m;
-    const std::int64_t first_key = tile.kv_tile * problem.block_n;
-    const std::int64_t rows = tile_extent(problem, stage, tile).rows;
-    const auto sees = [&](std::int64_t row) {
-        const KeyRange keys = visible_keys(problem, first_row + row);
-        return !keys.empty() && keys.first < first_key + problem.block_n && keys.last > first_key;
-    };
-    if (rows == 0 || (sees(0) && sees(rows - 1))) return {};
-    std::vector<bool> seeing;
-    for (std::int64_t row = 0; row < rows; ++row) seeing.push_back(sees(row));
-    return seeing;
-}
-
 void merge_first(const std::optional<Element>& part, std::optional<Element>& whole) {
     if (part) keep_first(*part, whole);
 }
@@ -189,6 +173,8 @@ Finding judge_element(const TileContext& context, Eigen::Index row, float got, c
     if (std::isnan(got)) return Finding::nan;
     const Finding agrees = expected.tells ? Finding::match : Finding::not_judged;
     if (double(got) == expected.value) return agrees;
+    const bool starts = context.stage == Stage::m && expected.value == -infinity;
+    if (starts && got == float(context.m_start)) return agrees;
     if (std::isinf(got) || std::isinf(expected.value)) {
         return overflows_alike(context.dtype, got, expected.value, expected.tolerance) ? agrees
                                                                                        : Finding::infinite;
@@ -223,9 +209,15 @@ TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile
     return context;
 }
 
-TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile) {
-    TileContext context = tile_context(problem, stage, tile);
-    context.sees = rows_that_see(problem, stage, tile);
+TileContext tile_context(const Recording& recording, const Problem& entry, const Units& units, Stage stage,
+                         const TileId& tile, const MatrixF& got) {
+    TileContext context = tile_context(entry, stage, tile);
+    const StageInfo info = stage_info(entry, stage);
+    // It is asked for where nobody wrote: a bias is not read for any other tile.
+    const bool of_rows = info.per_kv_tile && info.row_axis == Axis::query;
+    if (of_rows && std::any_of(got.data(), got.data() + got.size(), is_unwritten))
+        context.sees = rows_that_see(recording, entry, tile);
+    if (stage == Stage::m) context.m_start = units.m_start;
     if (stage != Stage::s) return context;
     context.dtype = units.s_cast;
     context.masked_score = masked_score(units);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dump/recording.h"
 #include "dump/schema.h"
 #include "oracle/formula/matrix.h"
 
@@ -128,6 +129,8 @@ struct TileContext {
         false;  ///< the run did not complete: nobody is to blame for what it did not write
     /// What a score that the mask hides holds, in the dump's units.
     double masked_score = -std::numeric_limits<double>::infinity();
+    /// What m may hold in place of -inf.
+    double m_start = -std::numeric_limits<double>::infinity();
     bool expects_nan = false;  ///< expected are copies, not results: an expected NaN must be NaN in the dump
     /// Which rows see a key of the tile, where not all of them do: a kernel may leave the others out of it.
     std::vector<bool> sees = {};
@@ -136,8 +139,10 @@ struct TileContext {
 /// Where the tile stands in its tensor and how its values were rounded.
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile);
 
-/// The same with what the units say of the values, for who judges them.
-TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile);
+/// The same with what the units say of the values, and which rows see any of them, for who judges `got`. `entry` is the
+/// problem with the batch entry's own lengths.
+TileContext tile_context(const Recording& recording, const Problem& entry, const Units& units, Stage stage,
+                         const TileId& tile, const MatrixF& got);
 
 /// What one element should hold.
 struct Expected {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dump/schema/semantics.h"
+#include "dump/recording/visible_tiles.h"
 #include "oracle/formula/budget.h"
 #include "oracle/replay/tiles.h"
 
@@ -29,7 +29,8 @@ bool is_operand(Stage stage) {
 }
 
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
-    return !is_named(stage) && was_asked_for(recording, entry, stage, id) && is_needed(entry, stage, id);
+    return !is_named(stage) && was_asked_for(recording, entry, stage, id) &&
+           is_needed(recording, entry, stage, id);
 }
 
 bool is_missing_in_pair(const Recording& recording, const Recording& other, const Problem& entry, Stage stage,
@@ -68,10 +69,10 @@ bool TileJudge::is_ended() const {
 
 bool TileJudge::has_any(std::span<const Stage> stages, const TileId& id) const {
     const auto& selection = plan_.recording.capture().selection;
-    const bool visible = tile_is_visible(problem(), id.q_block, id.kv_tile);
+    const bool visible = selection && tile_is_seen(plan_.recording, problem(), id);
     return std::ranges::any_of(stages, [&](Stage stage) {
         if (!plan_.has(stage)) return false;
-        const bool expected = visible && selection && selection->selects(problem(), stage, id);
+        const bool expected = visible && selection->selects(problem(), stage, id);
         return expected || plan_.recording.has_tile(stage, id);
     });
 }
@@ -95,7 +96,7 @@ void TileJudge::compare(Stage stage, const TileId& id, const std::optional<Matri
 
 void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, const Estimate& expected,
                              const Estimate* end_to_end) {
-    TileContext context = tile_context(problem(), call_.units, stage, id);
+    TileContext context = tile_context(plan_.recording, problem(), call_.units, stage, id, got);
     context.expects_nan = is_operand(stage) || plan_.other != nullptr;
     context.may_be_unwritten =
         !completed(plan_.recording) || (plan_.other != nullptr && !completed(*plan_.other));

@@ -94,6 +94,10 @@ void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& opti
     if (u.p_normalised) options.push_back("P over l");
     if (std::isfinite(u.p_least_argument))
         options.push_back(fmt::format("exponential from {:g}", u.p_least_argument));
+    if (std::isfinite(u.p_flush_below))
+        options.push_back(fmt::format("exponential 0 below {:g}", u.p_flush_below));
+    if (u.m_offset != 0) options.push_back(fmt::format("m offset by {:g}", u.m_offset));
+    if (std::isfinite(u.m_start)) options.push_back(fmt::format("m from {:g}", u.m_start));
     if (u.m_from_lse) options.push_back("m from lse");
     if (u.acc_normalised) options.push_back("acc over l");
     if (u.m_stale_threshold > 0) options.push_back(fmt::format("m stale by up to {:g}", u.m_stale_threshold));
@@ -102,6 +106,8 @@ void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& opti
         options.push_back(fmt::format("splits of {} KV tiles", p.kv_tiles_per_split));
     if (!p.split_starts.empty())
         options.push_back("splits at KV tiles " + declarations::list_text(p.split_starts));
+    if (p.is_split() && p.dtype_partial_o != Dtype::f32)
+        options.push_back(fmt::format("o of splits in {}", dtype_info(p.dtype_partial_o).name));
     if (u.kv_order == KvOrder::reverse) options.push_back("KV tiles in reverse");
 }
 

@@ -31,13 +31,13 @@ void each_field(Io& io, Of& problem) {
     auto& [direction, batch, heads, heads_kv, head_grouping, seqlen_q, seqlen_kv, head_dim, head_dim_v,
            block_m, block_n, sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right,
            window_bounds, logits_soft_cap, alibi, sink, kv_tiles_per_split, split_starts, l_lanes,
-           l_lane_columns, dtype_q, dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_dout, dtype_ds,
-           dtype_dq, dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard] = problem;
+           l_lane_columns, dtype_q, dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_partial_o,
+           dtype_dout, dtype_ds, dtype_dq, dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard] = problem;
     io(direction, batch, heads, heads_kv, head_grouping, seqlen_q, seqlen_kv, head_dim, head_dim_v, block_m,
        block_n, sm_scale, mask, causal_alignment, diagonal_offset, window_left, window_right, window_bounds,
        logits_soft_cap, alibi, sink, kv_tiles_per_split, split_starts, l_lanes, l_lane_columns, dtype_q,
-       dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_dout, dtype_ds, dtype_dq, dtype_dk, dtype_dv,
-       dkv_per_head, named_tiles, shard);
+       dtype_k, dtype_v, dtype_p, dtype_acc, dtype_o, dtype_partial_o, dtype_dout, dtype_ds, dtype_dq,
+       dtype_dk, dtype_dv, dkv_per_head, named_tiles, shard);
 }
 
 template <class Io, class Of>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dump/recording/array_shape.h"
-#include "dump/schema/semantics.h"
+#include "dump/recording/visible_tiles.h"
 #include "oracle/formula/budget.h"
 #include "oracle/formula/vector_kernels.h"
 #include "oracle/replay/replay.h"
@@ -100,19 +100,17 @@ Error staged_error(Dtype cast, const StagingProducts& products, double value) {
 
 }  // namespace
 
-bool is_needed(const Problem& entry, Stage stage, const TileId& tile) {
+bool is_needed(const Recording& recording, const Problem& entry, Stage stage, const TileId& tile) {
     if (is_output(stage)) return true;
-    if (stage_info(stage).per_kv_tile) return tile_is_visible(entry, tile.q_block, tile.kv_tile);
-    for (std::int64_t kv_tile = 0; kv_tile < entry.kv_tiles(); ++kv_tile) {
-        if (tile_is_visible(entry, tile.q_block, kv_tile)) return true;
-    }
+    if (stage_info(stage).per_kv_tile) return tile_is_seen(recording, entry, tile);
+    for (TileId any = tile; any.kv_tile < entry.kv_tiles(); ++any.kv_tile)
+        if (tile_is_seen(recording, entry, any)) return true;
     return false;
 }
 
 bool takes_part(const Recording& recording, const Problem& entry, std::span<const Stage> stages,
                 const TileId& tile) {
-    return tile_is_visible(entry, tile.q_block, tile.kv_tile) ||
-           std::ranges::any_of(stages, [&](Stage stage) {
+    return tile_is_seen(recording, entry, tile) || std::ranges::any_of(stages, [&](Stage stage) {
                return recording.has_stage(stage) && recording.has_tile(stage, tile);
            });
 }
@@ -129,7 +127,7 @@ std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entr
     const auto all_unwritten = [&] {
         return std::all_of(values.data(), values.data() + values.size(), is_unwritten);
     };
-    if (!is_named(stage) && all_unwritten() && !is_needed(entry, stage, tile)) return std::nullopt;
+    if (!is_named(stage) && all_unwritten() && !is_needed(recording, entry, stage, tile)) return std::nullopt;
     return values;
 }
 

@@ -16,9 +16,9 @@
 
 namespace tilescope {
 
-/// Whether the kernel cannot do without the tile: some row sees something of it. `entry` is the problem with
-/// the batch entry's own lengths.
-bool is_needed(const Problem& entry, Stage stage, const TileId& tile);
+/// Whether the kernel cannot do without the tile: some row sees something of it (tile_is_seen()). `entry` is the problem
+/// with the batch entry's own lengths.
+bool is_needed(const Recording& recording, const Problem& entry, Stage stage, const TileId& tile);
 
 /// Whether a replay takes the tile into account: some row sees something of it, or the recording holds one of
 /// its `stages`. Hidden tiles of which nothing was captured change nothing.

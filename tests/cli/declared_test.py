@@ -72,6 +72,10 @@ class Declared(TileDiffCase):
                         report = self.judged_as(declared)
                         self.assertEqual(report["verdict"], "match", report["first_divergence"])
 
+    def test_of_a_family(self):
+        self.assertEqual(self.judge(RECORDED)["verdict"], "diverged")
+        self.assertEqual(self.judge(RECORDED, "--like", "triton-tutorial")["verdict"], "match")
+
     def test_diverge_without(self):
         for kernel, declared in (*SCALED, INTERLEAVED, IN_P):
             with self.subTest(kernel=kernel):

@@ -73,10 +73,14 @@ void write_added_units(const std::string& path) {
     units.s_cast = Dtype::f16;
     units.m_from_lse = units.p_of_tile_max = units.p_normalised = units.acc_normalised = true;
     units.p_least_argument = -80;
+    units.p_flush_below = -90;
+    units.m_offset = 2.5;
+    units.m_start = -1e30;
     Problem problem = sample_problem();
     problem.diagonal_offset = -7;
     problem.head_grouping = HeadGrouping::interleaved;
     problem.split_starts = {1, 3};
+    problem.dtype_partial_o = Dtype::bf16;
     MemoryRecording recording(problem, units);
     fill(recording);
     write_recording(path, recording);

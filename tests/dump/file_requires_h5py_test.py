@@ -17,7 +17,8 @@ PAGE = pathlib.Path(sys.argv.pop(1)).read_text(encoding="utf-8")
 LATER = "/tiles/s/kept_in_tf32"
 # Rows that say *requires*.
 ADDED = (("/problem", "diagonal_offset"), ("/problem", "head_grouping"), ("/tiles/k", "scale"), ("/tiles/p", "descale_v"), ("/problem", "split_starts"), ("/tiles/m", "from_lse"), ("/tiles/p", "of_tile_max"),
-         ("/tiles/p", "normalised"), ("/tiles/p", "least_argument"), ("/tiles/acc", "normalised"), ("/tiles/q", "scale"), ("/tiles/s", "masked_value"), ("/tiles/s", "cast"))
+         ("/tiles/p", "normalised"), ("/tiles/p", "least_argument"), ("/tiles/p", "flush_below"), ("/tiles/m", "offset"), ("/tiles/m", "start"), ("/problem", "dtype_partial_o"),
+         ("/tiles/acc", "normalised"), ("/tiles/q", "scale"), ("/tiles/s", "masked_value"), ("/tiles/s", "cast"))
 
 
 def tables_of(heading):
@@ -101,8 +102,10 @@ class Written(Folder):
                              {"masked_value": -1e9, "cast": "f16"})
             self.assertEqual((f["/tiles/q"].attrs["scale"], f["/tiles/k"].attrs["scale"]), (0.125, 0.25))
             self.assertEqual(f["/tiles/p"].attrs["descale_v"], "recorded")
-            self.assertEqual(dict(f["/problem"].attrs) | {"diagonal_offset": -7, "split_starts": "1,3"}, dict(f["/problem"].attrs))
+            self.assertEqual(dict(f["/problem"].attrs) | {"diagonal_offset": -7, "split_starts": "1,3", "dtype_partial_o": "bf16"}, dict(f["/problem"].attrs))
             self.assertEqual(f["/tiles/p"].attrs["least_argument"], -80)
+            self.assertEqual([f["/tiles/p"].attrs["flush_below"], *(f["/tiles/m"].attrs[name] for name in ("offset", "start"))],
+                             [-90, 2.5, -1e30])
         ask_probe("open", self.path)
 
 

@@ -133,6 +133,7 @@ TEST(FileRoundtrip, KeepsTheProblem) {
     problem.dtype_v = Dtype::e5m2;
     problem.dtype_p = Dtype::bf16;
     problem.dtype_acc = Dtype::f16;
+    problem.dtype_partial_o = Dtype::bf16;
     problem.dtype_o = Dtype::f32;
     problem.head_grouping = HeadGrouping::interleaved;
     EXPECT_EQ(written_and_opened(folder, MemoryRecording(problem))->problem(), problem);
@@ -178,6 +179,9 @@ TEST(FileRoundtrip, KeepsEachUnit) {
         {"p_of_tile_max", [](Units& units) { units.p_of_tile_max = true; }},
         {"p_normalised", [](Units& units) { units.p_normalised = true; }},
         {"p_least_argument", [](Units& units) { units.p_least_argument = -20.5; }},
+        {"p_flush_below", [](Units& units) { units.p_flush_below = -20; }},
+        {"m_offset", [](Units& units) { units.m_offset = 2.0793; }},
+        {"m_start", [](Units& units) { units.m_start = -1e30; }},
         {"acc_normalised", [](Units& units) { units.acc_normalised = true; }},
         {"p_scale", [](Units& units) { units.p_scale = 448; }},
         {"l_scale", [](Units& units) { units.l_scale = 256; }},

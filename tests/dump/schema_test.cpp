@@ -256,6 +256,8 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
         {"l_lane_columns is 0", [](Problem& p) { p.l_lane_columns = 0; }},
         {"l_lanes (6) is larger than block_n (5)", [](Problem& p) { p.l_lanes = 6; }},
         {"dtype_acc is e4m3, none of f32, f16 and bf16", [](Problem& p) { p.dtype_acc = Dtype::e4m3; }},
+        {"dtype_partial_o is e5m2, none of f32, f16 and bf16",
+         [](Problem& p) { p.dtype_partial_o = Dtype::e5m2; }},
         {"split_starts do not ascend",
          [](Problem& p) {
              p.split_starts = {2, 2};
@@ -316,6 +318,15 @@ TEST(Schema, ValidateNamesTheWrongUnit) {
         for (const double value : {1e-300, 448.0}) expect(what, member, value, true);
         for (const double value : {0.0, -1.0, nan, infinity, -infinity}) expect(what, member, value, false);
     }
+    for (const double value : {-8.0, 0.0, 2.0793}) expect("offset of m is ", &Units::m_offset, value, true);
+    for (const double value : {nan, infinity, -infinity})
+        expect("offset of m is ", &Units::m_offset, value, false);
+    for (const double value : {-infinity, -20.0, 0.0})
+        expect("flush_below of p is ", &Units::p_flush_below, value, true);
+    for (const double value : {1.0, nan, infinity})
+        expect("flush_below of p is ", &Units::p_flush_below, value, false);
+    for (const double value : {-infinity, -1e30, 0.0}) expect("start of m is ", &Units::m_start, value, true);
+    for (const double value : {1.0, nan, -1e39}) expect("start of m is ", &Units::m_start, value, false);
     const char* const masked = "masked_value of s is ";
     const double most = double(std::numeric_limits<float>::max());
     for (const double value : {0.0, -1e4, -most, -infinity})

@@ -273,7 +273,7 @@ Defined max_after(const Row& r, const std::vector<DefinedScore>& scores, std::in
         Real most = m.value;
         for (std::int64_t key = next * p.block_n; key < std::min(r.keys, (next + 1) * p.block_n); ++key) {
             if (!scores[std::size_t(key)].counts()) continue;
-            most = std::max(most, scores[std::size_t(key)].value);
+            most = std::max(most, scores[std::size_t(key)].value + Real(r.call.units.m_offset));
             m.magnitude = std::max(m.magnitude, scores[std::size_t(key)].magnitude);
         }
         if (most > m.value + threshold) m.value = chosen(most);

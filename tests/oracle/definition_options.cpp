@@ -255,6 +255,10 @@ constexpr Option value_option_table[] = {
     {"raw_acc_channel", "descale_v", set_raw_acc<Share::channel>},
     {"p_takes_descale_block", "descale_v", set_descale_in_p<Share::block, DescaleInP::operand>},
     {"p_holds_descale_block", "descale_v", set_descale_in_p<Share::block, DescaleInP::recorded>},
+    {"m_offset", "m_offset",
+     [](Call& c, Random& random) {
+         c.units.m_offset = between(random, 0, 1) == 0 ? -5.5 : double(uniform(random, 0.5, 3));
+     }},
 };
 
 // What decides the bounds alone.
@@ -285,6 +289,8 @@ constexpr Option bound_option_table[] = {
     {"s_fma_bf16", "s_accumulation",
      [](Call& c, Random&) { c.units.s_accumulation = Accumulation::fma_bf16; }},
     {"acc_bf16", "dtype_acc", [](Call& c, Random&) { c.problem.dtype_acc = Dtype::bf16; }},
+    {"p_flushed", "p_flush_below", [](Call& c, Random&) { c.units.p_flush_below = -1; }},
+    {"partial_o_f16", "dtype_partial_o", [](Call& c, Random&) { c.problem.dtype_partial_o = Dtype::f16; }},
 };
 
 AttentionCall base_call(Random& random) {

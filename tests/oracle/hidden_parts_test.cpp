@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/judge.h"
+#include "oracle/judge/reached.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/passes.h"
@@ -108,6 +109,53 @@ TEST_P(SkippedRows, WhatARowDoesNotSeeNeedNotBeWritten) {
     if (key % problem.block_n + 1 < problem.block_n) {
         EXPECT_EQ(judged(poked(run, Stage::p, diagonal, 0, key % problem.block_n + 1, unwritten)).guilty,
                   Stage::p);
+    }
+}
+
+/// The tiles that are not there, stored as nothing but unwritten elements.
+void store_missing_tiles(MemoryRecording& run) {
+    const Problem& problem = run.problem();
+    for (const StageInfo& info : stages_of(problem.direction)) {
+        for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+            const TileId tile = tile_at(problem, info.stage, i);
+            if (run.has_tile(info.stage, tile)) continue;
+            run.set_tile(
+                info.stage, tile,
+                std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()), unwritten));
+        }
+    }
+}
+
+/// A bias of -inf hides tiles and rows as a mask does, whether they were asked for, stored or not.
+TEST_P(SkippedRows, WhatABiasHidesIsAsWhatTheMaskHides) {
+    Problem problem = one_entry(Mask::causal, direction());
+    problem.window_left = 20;
+    const Call call = make_call(problem, seed, {}, InputKind::ramped_k);
+    MemoryRecording masked = recorded(call);
+    ASSERT_GT(leave_out_unseen_rows(masked), 0);
+    for (const bool stored : {false, true}) {
+        if (stored) store_missing_tiles(masked);
+        masked.set_capture(everything_selected());
+        MemoryRecording biased = masked_by_bias(masked, call.inputs);
+        const Report by_mask = judged(masked);
+        const Report by_bias = judged(biased);
+        EXPECT_TRUE(matches(by_bias)) << verdict_line(by_bias);
+        for (const StageInfo& info : stages_of(direction())) {
+            const StageTally& mask = by_mask.stage(info.stage).tally;
+            const StageTally& bias = by_bias.stage(info.stage).tally;
+            EXPECT_EQ(bias.compared, mask.compared) << info.name;
+            EXPECT_EQ(bias.unwritten, mask.unwritten) << info.name;
+            EXPECT_EQ(bias.tiles_missing, 0) << info.name;
+        }
+        EXPECT_EQ(to_text(reached_blocks(biased)), to_text(reached_blocks(masked)));
+
+        // A row that sees the tile must be written, and so must a tile that rows see.
+        const std::int64_t key = problem.block_m + problem.seqlen_kv - problem.seqlen_q;
+        const TileId diagonal{0, 0, 1, key / problem.block_n};
+        EXPECT_EQ(judged(poked(biased, Stage::p, diagonal, 0, key % problem.block_n, unwritten)).guilty,
+                  Stage::p);
+        biased.remove_tile(Stage::s, diagonal);
+        EXPECT_EQ(judged(biased).guilty, Stage::s);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
 #include "dump/schema/families.h"
+#include "dump/watch.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
 #include "tests/oracle/attention_inputs.h"
@@ -20,6 +22,7 @@
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/oracle/watched_run.h"
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
@@ -191,9 +194,43 @@ void stale(Row& row, TileOfRow& tile) {
     row.m = m;
 }
 
-/// What a kernel of these steps leaves. `is_normalised`: acc is o.
-MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
-                    const std::vector<std::int64_t>& starts = {}, bool is_raw = false) {
+/// A number is added to the maximum, 3 ln 2 as llama.cpp has it or -8 ln 2.
+template <bool up>
+void offset(Row& row, TileOfRow& tile) {
+    constexpr float by = up ? 3.0f * 0.6931f : -8 * float(std::numbers::ln2);
+    const float m = std::max(row.m, tile.maximum() + by);
+    for (std::size_t j = 0; j < tile.s.size(); ++j) tile.p[j] = exp_of(tile.s[j] - m);
+    const float before = exp_of(row.m - m);
+    row.l = row.l * before + tile.sum();
+    for (std::size_t d = 0; d < row.acc.size(); ++d)
+        row.acc[d] = row.acc[d] * before + tile.product(d, Dtype::f16);
+    row.m = m;
+}
+
+/// Exponentials of less than -6 are 0, that of the factor as well.
+void flushes(Row& row, TileOfRow& tile) {
+    const auto flushed_exp = [](float x) { return x < -6 ? 0 : exp_of(x); };
+    const float m = std::max(row.m, tile.maximum());
+    for (std::size_t j = 0; j < tile.s.size(); ++j) tile.p[j] = flushed_exp(tile.s[j] - m);
+    const float before = flushed_exp(row.m - m);
+    row.l = row.l * before + tile.sum();
+    for (std::size_t d = 0; d < row.acc.size(); ++d)
+        row.acc[d] = row.acc[d] * before + tile.product(d, Dtype::f16);
+    row.m = m;
+}
+
+/// How the states of splits become o.
+struct Ending {
+    std::vector<std::int64_t> starts{};  ///< KV tiles at which a split begins, beside the first
+    bool is_normalised = false;          ///< acc is o
+    Dtype partial_o = Dtype::f32;        ///< that a split's o is stored in
+    float m = -infinity;                 ///< before the first score
+    bool is_raw = false;                 ///< m is of raw scores
+};
+
+/// What a kernel of these steps leaves.
+MemoryRecording run(const Problem& p, const Step& step, const Ending& ending) {
+    const auto& [starts, is_normalised, partial_o, before, is_raw] = ending;
     Problem problem = p;
     problem.dtype_p = Dtype::f16;
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
@@ -209,7 +246,7 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
         problem.causal_alignment == CausalAlignment::top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
     for (std::int64_t block = 0; block < problem.q_blocks(); ++block) {
         const auto size = [&](Stage stage) { return std::size_t(tile_shape(problem, stage).elements()); };
-        std::vector<Row> rows(std::size_t(problem.block_m), Row{-infinity, 0, std::vector<float>(dims, 0)});
+        std::vector<Row> rows(std::size_t(problem.block_m), Row{before, 0, std::vector<float>(dims, 0)});
         std::vector<Row> done;  // rows of all splits, one after the other
         const auto first_row = block * problem.block_m;
         for (std::int64_t t = 0; t < problem.kv_tiles(); ++t) {
@@ -217,7 +254,7 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
             if (!visible) continue;
             if (std::ranges::find(starts, t) != starts.end()) {
                 done.insert(done.end(), rows.begin(), rows.end());
-                rows.assign(rows.size(), Row{-infinity, 0, std::vector<float>(dims, 0)});
+                rows.assign(rows.size(), Row{before, 0, std::vector<float>(dims, 0)});
             }
             std::vector<float> s(size(Stage::s)), weights(size(Stage::p)), m, l, acc;
             for (std::int64_t i = 0; i < problem.block_m; ++i) {
@@ -256,8 +293,13 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
             for (std::size_t n = i; n < done.size(); n += rows.size()) l += done[n].l * exp_of(done[n].m - m);
             for (std::size_t d = 0; d < dims; ++d) {
                 float acc = 0;
-                for (std::size_t n = i; n < done.size(); n += rows.size())
-                    acc += done[n].acc[d] * exp_of(done[n].m - m);
+                for (std::size_t n = i; n < done.size(); n += rows.size()) {
+                    const Row& split = done[n];
+                    const float weight = split.l * exp_of(split.m - m);
+                    const bool merges = partial_o != Dtype::f32 && split.l > 0;
+                    acc += merges ? rounded(partial_o, split.acc[d] / split.l) * weight
+                                  : split.acc[d] * exp_of(split.m - m);
+                }
                 o.push_back(rounded(Dtype::f16, is_normalised ? acc : acc / l));
             }
             lse.push_back(m * (is_raw ? float(problem.sm_scale) : 1) + std::log(l));
@@ -273,15 +315,14 @@ struct Kernel {
     Stage first_wrong;  ///< undeclared
     std::vector<std::string> declares;
     Step step;
-    bool is_normalised = false;
-    std::vector<std::int64_t> starts{};
+    Ending ending{};
 };
 
 std::vector<Kernel> kernels() {
     return {
-        {"paper", Stage::p, {"p.of_tile_max=true", "acc.normalised=true"}, paper, true},
-        {"triton", Stage::p, {"p.normalised=true", "acc.normalised=true"}, triton, true},
-        {"from lse", Stage::m, {"m.from_lse=true", "acc.normalised=true"}, from_lse, true},
+        {"paper", Stage::p, {"p.of_tile_max=true", "acc.normalised=true"}, paper, {.is_normalised = true}},
+        {"triton", Stage::p, {"p.normalised=true", "acc.normalised=true"}, triton, {.is_normalised = true}},
+        {"from lse", Stage::m, {"m.from_lse=true", "acc.normalised=true"}, from_lse, {.is_normalised = true}},
         {"clamped", Stage::p, {"p.least_argument=-3"}, common<-3, Dtype::f32>},
         {"clamped everywhere", Stage::p, {"p.least_argument=-80"}, clamps_all},
         {"stale", Stage::m, {"m.stale_threshold=1"}, stale},
@@ -289,7 +330,25 @@ std::vector<Kernel> kernels() {
          Stage::acc,
          {"problem.dtype_acc=bf16", "acc.accumulation=fma_bf16"},
          common<-1000, Dtype::bf16>},
-        {"uneven splits", Stage::m, {"problem.split_starts=1,4"}, common<-1000, Dtype::f32>, false, {1, 4}},
+        {"uneven splits", Stage::m, {"problem.split_starts=1,4"}, common<-1000, Dtype::f32>, {{1, 4}}},
+        {"maximum above", Stage::m, {"m.offset=2.0793"}, offset<true>},
+        {"maximum below", Stage::m, {"m.offset=-5.545177444479562"}, offset<false>},
+        {"maximum from a number",
+         Stage::m,
+         {"m.start=-1e+30"},
+         common<-1000, Dtype::f32>,
+         {.starts = {4}, .m = -1e30f}},
+        {"flushed", Stage::p, {"p.flush_below=-6"}, flushes},
+        {"partial o in float16",
+         Stage::o,
+         {"problem.dtype_partial_o=f16"},
+         common<-1000, Dtype::f32>,
+         {.starts = {2}, .partial_o = Dtype::f16}},
+        {"partial o in bfloat16",
+         Stage::o,
+         {"problem.dtype_partial_o=bf16"},
+         common<-1000, Dtype::f32>,
+         {.starts = {1, 3}, .partial_o = Dtype::bf16}},
     };
 }
 
@@ -302,11 +361,18 @@ MemoryRecording with_declared(const MemoryRecording& recording, const std::vecto
     return declared_as(declared, problem, units, inputs);
 }
 
+/// Without a word of what is its own, which may be the splits.
+MemoryRecording silent_run(const Kernel& kernel) {
+    Problem problem = problem_of_one_head();
+    MemoryRecording silent = run(problem, kernel.step, kernel.ending);
+    if (kernel.ending.starts.empty() || kernel.declares[0].starts_with("problem.split_starts")) return silent;
+    return with_declared(silent, {"problem.split_starts=" + declarations::list_text(kernel.ending.starts)});
+}
+
 TEST(OwnUnits, MatchAsDeclaredAndNotOtherwise) {
     for (const Kernel& kernel : kernels()) {
         SCOPED_TRACE(kernel.name);
-        const MemoryRecording silent =
-            run(problem_of_one_head(), kernel.step, kernel.is_normalised, kernel.starts);
+        const MemoryRecording silent = silent_run(kernel);
         const Report wrong = judged(silent);
         EXPECT_EQ(wrong.guilty, kernel.first_wrong) << verdict_line(wrong);
         const MemoryRecording declared = with_declared(silent, kernel.declares);
@@ -317,26 +383,31 @@ TEST(OwnUnits, MatchAsDeclaredAndNotOtherwise) {
     }
 }
 
-/// FlashAttention-1 as its family is declared.
-TEST(OwnUnits, AreThoseOfTheFamily) {
-    Problem problem = problem_of_one_head();
-    problem.causal_alignment = CausalAlignment::top_left;
-    const MemoryRecording silent = run(problem, from_lse_of_raw, true, {}, true);
+/// What a family declares is what its kernel does, and a silent recording lacks.
+void expect_family(const char* family, const MemoryRecording& silent) {
+    SCOPED_TRACE(family);
     Problem declared = silent.problem();
     declared.dtype_p = Dtype::f32;
     declared.causal_alignment = CausalAlignment::bottom_right;
     Units units;
     const DeclaredAs nothing(silent, declared, units);
     EXPECT_NE(judged(nothing).guilty, std::nullopt);
-    declarations::declare_family("flash-attention-1", declared, units);
+    declarations::declare_family(family, declared, units);
     EXPECT_TRUE(matches(judged(DeclaredAs(silent, declared, units))));
+}
+
+TEST(OwnUnits, AreThoseOfTheFamily) {
+    Problem problem = problem_of_one_head();
+    expect_family("llama.cpp", run(problem, offset<true>, {.m = -std::numeric_limits<float>::max() / 2}));
+    problem.causal_alignment = CausalAlignment::top_left;
+    expect_family("flash-attention-1",
+                  run(problem, from_lse_of_raw, {.is_normalised = true, .is_raw = true}));
 }
 
 TEST(OwnUnits, AreSuggested) {
     for (const Kernel& kernel : kernels()) {
         SCOPED_TRACE(kernel.name);
-        const MemoryRecording silent =
-            run(problem_of_one_head(), kernel.step, kernel.is_normalised, kernel.starts);
+        const MemoryRecording silent = silent_run(kernel);
         const std::optional<Suggestion> suggestion = suggest_declarations(silent, judged(silent), 1);
         ASSERT_TRUE(suggestion);
         std::vector<std::string> assignments;
@@ -351,8 +422,7 @@ TEST(OwnUnits, AreSuggested) {
 TEST(OwnUnits, MistakesAreFound) {
     for (const Kernel& kernel : kernels()) {
         SCOPED_TRACE(kernel.name);
-        const MemoryRecording honest = with_declared(
-            run(problem_of_one_head(), kernel.step, kernel.is_normalised, kernel.starts), kernel.declares);
+        const MemoryRecording honest = with_declared(silent_run(kernel), kernel.declares);
         for (const Stage stage : {Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}) {
             std::vector<float> values(std::size_t(tile_shape(honest.problem(), stage).elements()));
             const TileId tile{0, 0, 1, is_output(stage) ? 0 : 4};  // the last one: others depend on it
@@ -365,6 +435,15 @@ TEST(OwnUnits, MistakesAreFound) {
     }
 }
 
+TEST(OwnUnits, BreakNoRuleOfTheWatch) {
+    for (const Kernel& kernel : kernels()) {
+        const WatchReport report = watch(statistics_of(with_declared(silent_run(kernel), kernel.declares)));
+        for (const WatchFinding& finding : report.findings)
+            ADD_FAILURE() << kernel.name << ": " << to_string(finding);
+        EXPECT_GT(report.tiles, 0);
+    }
+}
+
 TEST(OwnUnits, ForgottenFactorsAreNamed) {
     const struct {
         Step step;
@@ -374,8 +453,8 @@ TEST(OwnUnits, ForgottenFactorsAreNamed) {
                     {forgetful_paper<Forgotten::output_so_far>, "acc_not_rescaled in acc"},
                     {forgetful_paper<Forgotten::sum_so_far>, "not_multiplied_with_l in acc"}};
     for (const auto& mistake : mistakes) {
-        const MemoryRecording recording =
-            with_declared(run(problem_of_one_head(), mistake.step, true), kernels()[0].declares);
+        const MemoryRecording recording = with_declared(
+            run(problem_of_one_head(), mistake.step, {.is_normalised = true}), kernels()[0].declares);
         const std::vector<FoundCause> causes = first_causes(diagnosed(recording));
         ASSERT_EQ(causes.size(), 1U) << mistake.says;
         EXPECT_EQ(std::string(causes[0].name) + " in " + std::string(stage_info(causes[0].stage).name),
@@ -386,8 +465,7 @@ TEST(OwnUnits, ForgottenFactorsAreNamed) {
 TEST(OwnUnits, TolerancesAreExplained) {
     for (const Kernel& kernel : kernels()) {
         SCOPED_TRACE(kernel.name);
-        const MemoryRecording honest = with_declared(
-            run(problem_of_one_head(), kernel.step, kernel.is_normalised, kernel.starts), kernel.declares);
+        const MemoryRecording honest = with_declared(silent_run(kernel), kernel.declares);
         Random random(seed);
         Seen seen;
         compare_some(honest, random, seen);

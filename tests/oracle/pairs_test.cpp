@@ -29,6 +29,8 @@ constexpr std::pair<std::string_view, std::string_view> refused_pairs[] = {
     {"p_takes_descale_block", "p_dumped_f16"},
     {"p_takes_descale_block", "l_sums_cast_p"},
     {"p_holds_descale_block", "l_sums_cast_p"},
+    {"sink_first", "m_offset"},
+    {"m_from_lse", "m_offset"},
 };
 
 bool is_listed_as_refused(const Option& a, const Option& b) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <span>
 #include <string>
@@ -203,6 +204,44 @@ TEST(Families, DeclareWhatTheirKernelsDo) {
         declarations::declare_family(family.name, declared, units);
         EXPECT_TRUE(all_match(judged(DeclaredAs(silent, declared, units))));
     }
+}
+
+/// P of a backward pass that is 0 where its argument is below -3, and ds with it.
+TEST(Suggest, FlushedProbabilitiesOfABackwardPass) {
+    const Call call = make_call(one_entry(Mask::causal, Direction::backward), seed, {});
+    MemoryRecording silent = with_stages(recorded(call), {Stage::s, Stage::p, Stage::ds});
+    std::int64_t flushed = 0;
+    for (std::int64_t i = 0; i < tile_count(silent.problem(), Stage::p); ++i) {
+        const TileId tile = tile_at(silent.problem(), Stage::p, i);
+        std::vector<float> p(std::size_t(tile_shape(silent.problem(), Stage::p).elements())), ds = p;
+        if (!silent.read_tile(Stage::p, tile, p) || !silent.read_tile(Stage::ds, tile, ds)) continue;
+        for (std::size_t e = 0; e < p.size(); ++e) {
+            if (!(p[e] < std::exp(-3.0f))) continue;
+            flushed += p[e] > 0;
+            p[e] = ds[e] = 0;
+        }
+        silent.set_tile(Stage::p, tile, p);
+        silent.set_tile(Stage::ds, tile, ds);
+    }
+    ASSERT_GT(flushed, 10);
+    const Report wrong = judged(silent);
+    EXPECT_EQ(wrong.guilty, Stage::p);
+    const std::optional<Suggestion> suggestion = suggest_declarations(silent, wrong, 1);
+    ASSERT_TRUE(suggestion);
+    EXPECT_EQ(suggestion->assignments[0].name, "p.flush_below");
+    EXPECT_EQ(suggestion->then, std::nullopt);
+    Units units;
+    units.p_flush_below = -3;
+    const DeclaredAs declared(silent, silent.problem(), units);
+    EXPECT_TRUE(matches(judged(declared)));
+    // What is not below it may not be 0.
+    const TileId diagonal{0, 0, 0, 0};
+    std::vector<float> p(std::size_t(tile_shape(silent.problem(), Stage::p).elements()));
+    ASSERT_TRUE(silent.read_tile(Stage::p, diagonal, p));
+    const auto most = std::int64_t(std::ranges::max_element(p) - p.begin());
+    const std::int64_t cols = tile_shape(silent.problem(), Stage::p).cols;
+    const MemoryRecording zero = poked(silent, Stage::p, diagonal, most / cols, most % cols, 0);
+    EXPECT_EQ(judged(DeclaredAs(zero, silent.problem(), units)).guilty, Stage::p);
 }
 
 TEST(Suggest, NothingWhereNothingDiverges) {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
+#include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
@@ -16,6 +19,25 @@ inline bool sees(const Problem& problem, std::int64_t row, std::int64_t kv_tile)
     for (std::int64_t key = first; key < std::min(first + problem.block_n, problem.seqlen_kv); ++key)
         if (key <= diagonal && key >= diagonal - problem.window_left) return true;
     return false;
+}
+
+/// The call with what its mask hides behind a bias of -inf, and no mask: as block-sparse, tree and chunk masks are given.
+inline MemoryRecording masked_by_bias(const MemoryRecording& run, const Inputs& inputs) {
+    Problem problem = run.problem();
+    Bias bias{1, 1, problem.seqlen_q, problem.seqlen_kv, {}};
+    for (std::int64_t row = 0; row < problem.seqlen_q; ++row) {
+        const std::int64_t diagonal = row + problem.seqlen_kv - problem.seqlen_q;
+        for (std::int64_t key = 0; key < problem.seqlen_kv; ++key) {
+            const bool visible = key <= diagonal && key >= diagonal - problem.window_left;
+            bias.values.push_back(visible ? 0 : -std::numeric_limits<float>::infinity());
+        }
+    }
+    problem.mask = Mask::none;
+    problem.window_left = -1;
+    MemoryRecording biased = declared_as(run, problem, run.units(), inputs);
+    biased.set_bias(std::move(bias));
+    biased.set_capture(run.capture());
+    return biased;
 }
 
 /// Makes unwritten what such a kernel does not write. Returns how many elements these are.

@@ -94,14 +94,19 @@ TEST_P(Healthy, KernelsWhoseRowsLeaveOutWhatTheyDoNotSeeBreakNoRule) {
         MemoryRecording run = recorded(call);
         EXPECT_GT(leave_out_unseen_rows(run), 0);
         EXPECT_EQ(text_of(watch(statistics_of(run))), "");
+        // A bias of -inf hides as the mask does.
+        MemoryRecording biased = masked_by_bias(run, call.inputs);
+        EXPECT_EQ(text_of(watch(statistics_of(biased))), "");
         // The row on whose diagonal the tile begins sees it.
         const std::int64_t diagonal = problem.block_m + problem.seqlen_kv - problem.seqlen_q;
         const TileId tile{0, 0, 1, diagonal / problem.block_n};
         for (const Stage stage : {Stage::s, Stage::p}) {
-            const MemoryRecording lacks = poked(run, stage, tile, 0, 0, unwritten);
-            const WatchReport report = watch(statistics_of(lacks));
-            ASSERT_NE(find(report, "unwritten", stage), nullptr) << text_of(report);
-            EXPECT_EQ(find(report, "unwritten", stage)->tile, tile);
+            for (const MemoryRecording* of : {&run, &biased}) {
+                const MemoryRecording lacks = poked(*of, stage, tile, 0, 0, unwritten);
+                const WatchReport report = watch(statistics_of(lacks));
+                ASSERT_NE(find(report, "unwritten", stage), nullptr) << text_of(report);
+                EXPECT_EQ(find(report, "unwritten", stage)->tile, tile);
+            }
         }
     }
 }

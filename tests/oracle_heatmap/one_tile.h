@@ -4,6 +4,7 @@
 
 #include "oracle/formula/estimate.h"
 #include "oracle/heatmap/quantity.h"
+#include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
 
@@ -18,7 +19,9 @@ struct OneTile {
     bool pair = false;
 
     ObservedTile view() const {
-        return {problem, observed_context(problem, Units(), stage, tile, pair), got, &expected, options};
+        const MemoryRecording recording(problem);
+        return {problem, observed_context(recording, problem, stage, tile, got, pair), got, &expected,
+                options};
     }
     ElementValue value(Quantity quantity, Eigen::Index row, Eigen::Index col) const {
         return value_of(view(), quantity, row, col);

@@ -110,7 +110,7 @@ void Session::Work::fill_dumped(const Document& of, const Plane& plane, Pyramid&
                 const auto got = load_tile(recording, entry, plane.stage, tile);
                 if (!got) continue;
                 const TileContext context =
-                    observed_context(entry, recording.units(), plane.stage, tile, of.pair());
+                    observed_context(recording, entry, plane.stage, tile, *got, of.pair());
                 values_of({entry, context, *got, nullptr, options.compare}, Quantity::dumped, values);
                 const PlaceInPlane corner = corner_of(problem, plane.stage, tile);
                 pyramid.set_tile(corner.row, corner.col, got->rows(), got->cols(), values.values,
