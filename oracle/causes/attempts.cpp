@@ -46,16 +46,17 @@ void Attempts::check() const {
 
 Attempts::Ended Attempts::attempt(std::string_view part, Effort* effort, const std::function<void()>& work,
                                   std::string& failure) const {
-    const Spending spending(effort);
     check();
+    Ended ended = Ended::failed;
     try {
+        const Spending spending(effort);
         if (begins_) begins_(part);
         work();
-        return Ended::whole;
+        ended = Ended::whole;
     } catch (const SearchEnded&) {
         throw;
     } catch (const EffortUsedUp&) {
-        return Ended::cut_off;
+        ended = Ended::cut_off;
     } catch (const std::bad_alloc&) {
         failure = failed_with(part, "not enough memory");
     } catch (const std::exception& error) {
@@ -63,7 +64,9 @@ Attempts::Ended Attempts::attempt(std::string_view part, Effort* effort, const s
     } catch (...) {
         failure = failed_with(part, "unknown error");
     }
-    return Ended::failed;
+    // What a thread counts last is added at the end, when nothing stops it any more.
+    const bool is_used_up = effort != nullptr && effort->left() == 0;
+    return ended == Ended::whole && is_used_up ? Ended::cut_off : ended;
 }
 
 void Attempts::note(Ended ended, const std::string& failure) {
@@ -109,7 +112,7 @@ std::vector<bool> Attempts::each(std::size_t count, int threads, double share_of
         if (i > last) return;
         bool is_last = false;
         ended[i] = attempt(part(i), &efforts[i], [&] { is_last = work(i); }, failures[i]);
-        if (!is_last) return;
+        if (!is_last || ended[i] != Ended::whole) return;
         for (std::size_t before = last; i < before && !last.compare_exchange_weak(before, i);) {}
     });
     std::vector<bool> came_to_end(count, false);

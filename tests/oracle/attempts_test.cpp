@@ -23,6 +23,7 @@
 
 #include "oracle/causes/suggest.h"
 #include "oracle/causes/table.h"
+#include "oracle/check.h"
 #include "oracle/report/judged.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
@@ -40,27 +41,28 @@ std::vector<bool> that_come_to_their_end(const std::vector<std::int64_t>& work, 
     std::vector<bool> ends;
     std::int64_t together = 0;
     for (const std::int64_t units : work) {
-        // A part is cut off by the step of one unit that is too many.
+        // A part is cut off by the step that is too many, and where it has used up what it may do.
         together += std::min(units, of_one + 1);
-        ends.push_back(units <= of_one && together <= of_all);
+        ends.push_back(units < of_one && together <= of_all);
         if (together > of_all) together = of_all + 1;
     }
     return ends;
 }
 
 TEST(Attempts, EndWhereTheirOrderSaysWhateverThreadsDo) {
+    constexpr std::int64_t step = 10'000;
     std::mt19937 random(seed);
     for (int round = 0; round < 8; ++round) {
         std::vector<std::int64_t> work(24);
-        for (std::int64_t& units : work) units = std::int64_t(random() % 1000);
-        const std::vector<bool> expected = that_come_to_their_end(work, 800, 8000);
+        for (std::int64_t& steps : work) steps = std::int64_t(random() % 100);
+        const std::vector<bool> expected = that_come_to_their_end(work, 80, 800);
         for (const int threads : {1, 2, 4}) {
-            Attempts attempts(8000, {}, {});
+            Attempts attempts(800 * step, {}, {});
             const std::vector<bool> ends = attempts.each(
                 work.size(), threads, 0.1, 1, [](std::size_t) { return "part"; },
                 [&](std::size_t i) {
                     if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
-                    for (std::int64_t unit = 0; unit < work[i]; ++unit) spend(1);
+                    for (std::int64_t done = 0; done < work[i]; ++done) spend(step);
                     return false;
                 });
             EXPECT_EQ(ends, expected) << threads << " threads; seed " << seed;
@@ -101,9 +103,11 @@ class FailingParts {
     std::size_t failed_ = 0;
 };
 
-/// A small run in which the stage diverges by numbers that no cause explains.
-MemoryRecording spoilt(Stage stage, Direction direction) {
-    MemoryRecording run = recorded(make_call(one_entry(Mask::causal, direction), seed));
+/// A small run in which the stage diverges by numbers that no cause explains. `keys`: lengths of batch entries.
+MemoryRecording spoilt(Stage stage, Direction direction, const std::vector<std::int64_t>& keys = {}) {
+    Call call = make_call(one_entry(keys.empty() ? Mask::causal : Mask::none, direction), seed);
+    call.inputs.side.seqlens_kv = keys;
+    MemoryRecording run = recorded(call);
     change_stage(run, stage, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
         return value * float(1 + 0.1 * double((row * 37 + col * 101) % 17));
     });
@@ -156,6 +160,20 @@ TEST(Attempts, CostNoVerdictWhateverFails) {
         report.diagnosis = causes_and_declarations(run, report, failing.options());
         EXPECT_TRUE(failing.begun().contains(std::string(name)));
         if (failing.failed() > 0) expect_told(report);
+    }
+}
+
+TEST(Attempts, AnEmptyTileIsNoReasonToFail) {
+    for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
+        const MemoryRecording whole = spoilt(stage, Direction::forward, {10});
+        ASSERT_GT(whole.problem().kv_tiles(), 1 + 10 / whole.problem().block_n);
+        for (const MemoryRecording& run : {whole, with_stages(whole, {Stage::p, Stage::l, stage})}) {
+            const Checked checked = check(run);
+            EXPECT_EQ(checked.exit_code, 1) << checked.report;
+            const std::string verdict = "diverged: " + std::string(stage_info(stage).name) + " is the first wrong stage";
+            EXPECT_NE(checked.report.find(verdict), std::string::npos) << checked.report;
+            EXPECT_EQ(checked.report.find("search failed"), std::string::npos) << checked.report;
+        }
     }
 }
 
