@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <new>
 
 #include "oracle/causes/in_parallel.h"
@@ -76,6 +77,8 @@ void Attempts::note(Ended ended, const std::string& failure) {
 }
 
 Effort& Attempts::above() {
+    // With what this thread counted last: the shares that are made of it are the same whichever thread does the parts.
+    const Spending counted(spending_on());
     return spending_on() != nullptr ? *spending_on() : all_;
 }
 
@@ -134,6 +137,7 @@ std::vector<bool> Attempts::each(std::size_t count, int threads, double share_of
 
 void Attempts::run(const std::function<void()>& search) try {
     search();
+    std::fprintf(stderr, "work: %lld\n", (long long)all_.spent());
 } catch (const SearchEnded& ended) {
     std::rethrow_exception(ended.why);
 }
