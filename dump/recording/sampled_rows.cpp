@@ -59,8 +59,8 @@ TileId longest_block(const Problem& problem, const SideInputs& inputs) {
 
 }  // namespace
 
-Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows,
-                      std::uint64_t seed, const std::vector<QueryRow>& also) {
+Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows, std::uint64_t seed,
+                      const std::vector<QueryRow>& also) {
     const NumberedBlocks blocks(problem, inputs);
     const std::int64_t wanted = (rows + problem.block_m - 1) / problem.block_m;
     if (wanted >= blocks.count()) return {};

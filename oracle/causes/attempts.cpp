@@ -13,14 +13,10 @@ namespace tilescope {
 namespace {
 
 constexpr std::array<std::string_view, std::size_t(SearchPart::count)> part_names = {
-    "the choice of tiles",
-    "the search for two mistakes",
-    "the search for threads",
-    "the search for places",
-    "the search in later stages",
-    "what tells causes apart",
-    "the search for declarations",
-    "the trial of the other recording's cause"};
+    "the choice of tiles",         "the search for two mistakes",
+    "the search for threads",      "the search for places",
+    "the search in later stages",  "what tells causes apart",
+    "the search for declarations", "the trial of the other recording's cause"};
 
 std::string failed_with(std::string_view part, std::string_view what) {
     return std::string(part) + ": " + std::string(what);
@@ -114,7 +110,8 @@ std::vector<bool> Attempts::each(std::size_t count, int threads, double share_of
     in_parallel(count, threads, [&](std::size_t i) {
         if (i > last) return;
         bool is_last = false;
-        ended[i] = attempt(part(i), &efforts[i], [&] { is_last = work(i); }, failures[i]);
+        ended[i] = attempt(
+            part(i), &efforts[i], [&] { is_last = work(i); }, failures[i]);
         if (!is_last || ended[i] != Ended::whole) return;
         for (std::size_t before = last; i < before && !last.compare_exchange_weak(before, i);) {}
     });

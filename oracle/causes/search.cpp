@@ -34,8 +34,8 @@ std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) 
         if (is_tried(evidence, cause, forms)) causes.push_back(&cause);
     std::vector<std::vector<Candidate>> of_cause(causes.size());
     const auto name = [&](std::size_t i) { return causes[i]->name; };
-    const std::vector<bool> are_known =
-        evidence.world->attempts().each(causes.size(), threads, share_of_one, share_of_reading, name, [&](std::size_t i) {
+    const std::vector<bool> are_known = evidence.world->attempts().each(
+        causes.size(), threads, share_of_one, share_of_reading, name, [&](std::size_t i) {
             of_cause[i] = causes[i]->candidates(evidence);
             return false;
         });
@@ -273,7 +273,8 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
 
 SingleCauses::SingleCauses(const Evidence& evidence, int threads) : evidence_(evidence) {
     for (const Stage acts : acting_stages(evidence))
-        if (acts == evidence.observed || evidence.beneath.empty()) trials_.emplace_back(acts, std::vector<Trial>());
+        if (acts == evidence.observed || evidence.beneath.empty())
+            trials_.emplace_back(acts, std::vector<Trial>());
     // Mistakes by name are cheaper to try, and likelier.
     for (const bool forms : {false, true}) {
         for (auto& [acts, trials] : trials_) {

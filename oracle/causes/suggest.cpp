@@ -150,8 +150,8 @@ class Search {
     void try_all(std::vector<Declared> candidates, Stage wrong, Ways& best) const {
         std::vector<int> reached(candidates.size(), 0);
         const auto name = [&](std::size_t i) { return candidates[i].assignments.back().name; };
-        const std::vector<bool> ended =
-            attempts_.each(candidates.size(), threads_, share_of_one_declaration, 1, name, [&](std::size_t i) {
+        const std::vector<bool> ended = attempts_.each(
+            candidates.size(), threads_, share_of_one_declaration, 1, name, [&](std::size_t i) {
                 reached[i] = reached_in_blocks(candidates[i], wrong);
                 return reached[i] == all_right;
             });
@@ -195,7 +195,8 @@ class Search {
 };
 
 /// Why it is still wrong with what is declared.
-void find_rest(const Recording& declared, const Report& with, const CauseOptions& options, Suggestion& suggestion) {
+void find_rest(const Recording& declared, const Report& with, const CauseOptions& options,
+               Suggestion& suggestion) {
     const Diagnosis rest = find_causes(declared, with, options);
     suggestion.searched = rest.searched;
     suggestion.end = rest.end;
@@ -232,9 +233,8 @@ Diagnosis declarations_of(const Recording& recording, const Report& report, cons
     Diagnosis diagnosis;
     Attempts attempts(options.effort / 2, options.check, options.begins);
     attempts.run([&] {
-        attempts.uncounted(SearchPart::declarations, [&] {
-            diagnosis.suggestion = suggested(recording, report, options, attempts);
-        });
+        attempts.uncounted(SearchPart::declarations,
+                           [&] { diagnosis.suggestion = suggested(recording, report, options, attempts); });
     });
     diagnosis.end = attempts.end();
     return diagnosis;

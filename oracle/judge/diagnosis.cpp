@@ -78,7 +78,8 @@ bool Diagnosis::tried_all() const {
 std::vector<std::string> lines_of(const SearchEnd& end) {
     std::vector<std::string> lines;
     if (end.cut_off)
-        lines.emplace_back("the search was cut off, since it takes long: --search-all (Python: causes=\"all\") goes on");
+        lines.emplace_back(
+            "the search was cut off, since it takes long: --search-all (Python: causes=\"all\") goes on");
     if (end.failed.empty()) return lines;
     const std::size_t others = end.failed.size() - 1;
     lines.push_back(fmt::format("a part of the search failed: {}{}", end.failed.front(),

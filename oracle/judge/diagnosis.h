@@ -83,7 +83,7 @@ struct Assignment {
 
 /// How a search ended that did not come to its end.
 struct SearchEnd {
-    bool cut_off = false;             ///< it did all the work that it may do: more may be found without that bound
+    bool cut_off = false;  ///< it did all the work that it may do: more may be found without that bound
     std::vector<std::string> failed;  ///< its parts that failed, with why: "exp_base: not enough memory"
 
     bool is_whole() const { return !cut_off && failed.empty(); }

@@ -80,7 +80,8 @@ requires std::is_same_v<std::remove_const_t<Of>, Diagnosis>
 void each_field(Io& io, Of& diagnosis) {
     auto& [suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next,
            answers, end] = diagnosis;
-    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers, end);
+    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers,
+       end);
 }
 
 }  // namespace tilescope

@@ -102,7 +102,8 @@ std::string also_of(const Report& report, const Diagnosis& diagnosis) {
     for (const FoundCause& cause : diagnosis.then)
         add(fmt::format("then {} in {}", title_of(cause), name_in(report, cause.stage)));
     for (const StageAnswer& answer : diagnosis.answers) {
-        const bool is_open = answer.kind == AnswerKind::unexplained || answer.kind == AnswerKind::not_searched;
+        const bool is_open =
+            answer.kind == AnswerKind::unexplained || answer.kind == AnswerKind::not_searched;
         if (answer.stage != report.guilty && is_open)
             add(fmt::format("{} is wrong too, {}", name_in(report, answer.stage), to_string(answer.kind)));
     }

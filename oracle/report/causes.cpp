@@ -170,8 +170,8 @@ std::string causes_text(const Report& report) {
     const std::string end = end_text(diagnosis);
     if (diagnosis.causes.empty() && is_declared) return text + places + end;
     if (diagnosis.causes.empty())
-        return text + (diagnosis.tried_all() ? "no known cause explains this\n" : "no cause was found\n") + end +
-               places + answers_text(report);
+        return text + (diagnosis.tried_all() ? "no known cause explains this\n" : "no cause was found\n") +
+               end + places + answers_text(report);
     // Of what nobody wrote there are no values to explain: the causes below say all that there is to say.
     const StageTally tally = report.guilty ? report.stage(*report.guilty).tally : StageTally();
     if (diagnosis.causes[0].structural && tally.outside > tally.unwritten)

@@ -191,8 +191,9 @@ nlohmann::json bench_predictions(const Options& options) {
         if (holds[i] == false) fmt::print("{}\n", said[i]);
     const auto tried = std::ranges::count_if(holds, [](const auto& one) { return one.has_value(); });
     const auto held = std::ranges::count(holds, std::optional(true));
-    fmt::print("\ncauses of planted faults that explain another shape as well: {} of {}; {} searches were cut off\n",
-               held, tried, cut_off.load());
+    fmt::print(
+        "\ncauses of planted faults that explain another shape as well: {} of {}; {} searches were cut off\n",
+        held, tried, cut_off.load());
     return {{"tried", tried}, {"held", held}, {"cut_off", cut_off.load()}};
 }
 
@@ -220,9 +221,11 @@ nlohmann::json bench_healthy(const Options& options) {
             fmt::print("healthy, {}: guilty {}, named {} {}\n", result.where, result.guilty, result.answer(),
                        result.error);
     }
-    fmt::print("\n{} healthy and legally varied kernels: {} diverge, {} are given a cause, {} not judged, {} searches "
-               "were cut off\n",
-               results.size(), diverged, named, errors, cut_off);
+    fmt::print(
+        "\n{} healthy and legally varied kernels: {} diverge, {} are given a cause, {} not judged, {} "
+        "searches "
+        "were cut off\n",
+        results.size(), diverged, named, errors, cut_off);
     return {{"healthy", results.size()},
             {"diverged", diverged},
             {"named", named},

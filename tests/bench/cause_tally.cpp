@@ -88,8 +88,8 @@ CauseTally::Row CauseTally::total() const {
 
 void CauseTally::print(int misses) const {
     fmt::print("\n{}\n", title_);
-    fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}\n", "fault", "cases", "changed", "diverge", "stage %",
-               "cause %", "tied", "cut off");
+    fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}\n", "fault", "cases", "changed", "diverge",
+               "stage %", "cause %", "tied", "cut off");
     const auto print_row = [&](const std::string& name, const Row& row) {
         fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}\n", name, row.cases, row.changed, row.diverged,
                    percent(row.stage), percent(row.cause), row.tied, row.cut_off);

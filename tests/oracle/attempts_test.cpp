@@ -153,7 +153,8 @@ TEST(Attempts, CostNoVerdictWhateverFails) {
     const MemoryRecording run = spoilt(Stage::s, Direction::forward);
     for (std::size_t part = 0; part < std::size_t(SearchPart::count); ++part) {
         const std::string_view name = name_of(SearchPart(part));
-        if (SearchPart(part) == SearchPart::prediction) continue;  // by tile-diff alone, and told as the others
+        if (SearchPart(part) == SearchPart::prediction)
+            continue;  // by tile-diff alone, and told as the others
         SCOPED_TRACE(name);
         Report report = judged(run);
         FailingParts failing([&](std::string_view begins) { return begins == name; });
@@ -170,7 +171,8 @@ TEST(Attempts, AnEmptyTileIsNoReasonToFail) {
         for (const MemoryRecording& run : {whole, with_stages(whole, {Stage::p, Stage::l, stage})}) {
             const Checked checked = check(run);
             EXPECT_EQ(checked.exit_code, 1) << checked.report;
-            const std::string verdict = "diverged: " + std::string(stage_info(stage).name) + " is the first wrong stage";
+            const std::string verdict =
+                "diverged: " + std::string(stage_info(stage).name) + " is the first wrong stage";
             EXPECT_NE(checked.report.find(verdict), std::string::npos) << checked.report;
             EXPECT_EQ(checked.report.find("search failed"), std::string::npos) << checked.report;
         }
@@ -204,12 +206,14 @@ std::string said(const MemoryRecording& run, std::int64_t effort, int threads) {
 
 TEST(Attempts, GiveTheSameAnswerFromAnyNumberOfThreads) {
     const MemoryRecording runs[] = {
-        spoilt(Stage::s, Direction::forward), with_stages(spoilt(Stage::o, Direction::forward), {Stage::o, Stage::lse}),
+        spoilt(Stage::s, Direction::forward),
+        with_stages(spoilt(Stage::o, Direction::forward), {Stage::o, Stage::lse}),
         recorded(make_call(one_entry(Mask::causal, Direction::forward), seed), {Mistake::acc_not_rescaled}),
         spoilt(Stage::ds, Direction::backward)};
     std::size_t cut_off = 0;
     for (const MemoryRecording& run : runs) {
-        for (const std::int64_t effort : {std::int64_t(200'000), std::int64_t(3'000'000), Effort::unbounded}) {
+        for (const std::int64_t effort :
+             {std::int64_t(200'000), std::int64_t(3'000'000), Effort::unbounded}) {
             const std::string one = said(run, effort, 1);
             for (const int threads : {2, 4}) EXPECT_EQ(said(run, effort, threads), one) << effort;
             cut_off += one.find("\"cut_off\": true") != std::string::npos;
