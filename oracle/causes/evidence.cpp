@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t most_bad_tiles = 5;   ///< of a query block
 constexpr std::size_t most_good_tiles = 3;  ///< of a query block
+/// Units of work that judging an element takes.
+constexpr std::int64_t effort_of_judging = 32;
 
 TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed,
                        const MatrixF& got) {
@@ -75,6 +77,7 @@ void judge(const CauseSearch& world, Observation& seen) {
     seen.bad_rows.assign(std::size_t(seen.got.rows()), false);
     if (seen.settled.empty()) seen.settled.assign(std::size_t(seen.got.rows()), false);
     seen.wrong_elements = seen.compared = 0;
+    spend(effort_of_judging * seen.got.size());
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Finding finding = finding_at(world, seen, seen.expected, i);
@@ -136,6 +139,7 @@ void add_distance(const Observation& seen, double value, Eigen::Index i, Misfit&
 }
 
 void add_misfit(const CauseSearch& world, const Observation& seen, const Estimate& changed, Misfit& misfit) {
+    spend(effort_of_judging * seen.got.size());
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
@@ -371,6 +375,7 @@ void visit_sides(const Evidence& evidence, const Change& change,
     changes.push_back(change);
     for_each_changed(evidence, changes, [&](std::size_t n, Estimate changed) {
         const Observation& seen = evidence.seen[n];
+        spend(effort_of_judging * seen.got.size());
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
             const bool fits = fit_of(*evidence.world, seen, changed, i, change.widens) == Fit::sharp;

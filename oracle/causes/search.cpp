@@ -19,27 +19,48 @@ namespace tilescope {
 
 namespace {
 
-std::vector<Trial> trials_of(const Evidence& evidence, int threads) {
-    const std::vector<Cause>& causes = all_causes();
+/// Of the work that is left: for one cause, and for what numbers of all of them are read from, before they are tried.
+constexpr double share_of_one = 0.25;
+constexpr double share_of_reading = 0.5;
+
+/// Whether it is one of those that are tried now: mistakes by name, or forms.
+bool is_tried(const Evidence& evidence, const Cause& cause, bool forms) {
+    return cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0 &&
+           !evidence.world->leaves_out(cause.name);
+}
+
+std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) {
+    std::vector<const Cause*> causes;
+    for (const Cause& cause : all_causes())
+        if (is_tried(evidence, cause, forms)) causes.push_back(&cause);
     std::vector<std::vector<Candidate>> of_cause(causes.size());
-    in_parallel(causes.size(), threads, [&](std::size_t i) {
-        const Cause& cause = causes[i];
-        if (std::ranges::find(cause.stages, evidence.acts) == cause.stages.end()) return;
-        if (!evidence.world->leaves_out(cause.name)) of_cause[i] = cause.candidates(evidence);
-    });
+    const auto name = [&](std::size_t i) { return causes[i]->name; };
+    const std::vector<bool> are_known = evidence.world->attempts().each(
+        causes.size(), threads, share_of_one, share_of_reading, name, [&](std::size_t i) {
+            of_cause[i] = causes[i]->candidates(evidence);
+            return false;
+        });
     std::vector<Trial> trials;
-    for (std::size_t i = 0; i < causes.size(); ++i)
-        for (Candidate& candidate : of_cause[i]) trials.push_back({&causes[i], std::move(candidate), {}});
+    for (std::size_t i = 0; i < causes.size(); ++i) {
+        if (!are_known[i]) continue;
+        for (Candidate& candidate : of_cause[i]) trials.push_back({causes[i], std::move(candidate), {}});
+    }
     return trials;
 }
 
-std::vector<Trial> tried(const Evidence& evidence, int threads) {
-    std::vector<Trial> trials = trials_of(evidence, threads);
-    in_parallel(trials.size(), threads, [&](std::size_t i) {
-        evidence.world->check();
-        trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
-    });
-    return trials;
+/// Mistakes by name, or forms, each replayed once.
+std::vector<Trial> tried(const Evidence& evidence, bool forms, int threads) {
+    std::vector<Trial> trials = trials_of(evidence, forms, threads);
+    const auto name = [&](std::size_t i) { return trials[i].cause->name; };
+    const std::vector<bool> came_to_end =
+        evidence.world->attempts().each(trials.size(), threads, share_of_one, 1, name, [&](std::size_t i) {
+            trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
+            return false;
+        });
+    std::vector<Trial> ended;
+    for (std::size_t i = 0; i < trials.size(); ++i)
+        if (came_to_end[i]) ended.push_back(std::move(trials[i]));
+    return ended;
 }
 
 /// Elements that one cause may leave more than another and still explain as much.
@@ -227,7 +248,8 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
         choose_scope(evidence, trial.misfit, enough, next);
-        choose_rule(evidence, trial.misfit, enough, next);
+        evidence.world->attempts().one(trial.cause->name, share_of_one,
+                                       [&] { choose_rule(evidence, trial.misfit, enough, next); });
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
         const bool is_hiding =
             std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
@@ -277,14 +299,21 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 }  // namespace
 
 std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
-    return chosen_of(evidence, tried(evidence, threads), enough);
+    std::vector<Trial> trials = tried(evidence, false, threads);
+    for (Trial& form : tried(evidence, true, threads)) trials.push_back(std::move(form));
+    return chosen_of(evidence, trials, enough);
 }
 
 SingleCauses::SingleCauses(const Evidence& evidence, int threads) : evidence_(evidence) {
-    for (const Stage acts : acting_stages(evidence)) {
-        if (acts != evidence.observed && !evidence.beneath.empty()) continue;
-        evidence_.acts = acts;
-        trials_.emplace_back(acts, tried(evidence_, threads));
+    for (const Stage acts : acting_stages(evidence))
+        if (acts == evidence.observed || evidence.beneath.empty())
+            trials_.emplace_back(acts, std::vector<Trial>());
+    // Mistakes by name are cheaper to try, and likelier.
+    for (const bool forms : {false, true}) {
+        for (auto& [acts, trials] : trials_) {
+            evidence_.acts = acts;
+            for (Trial& trial : tried(evidence_, forms, threads)) trials.push_back(std::move(trial));
+        }
     }
 }
 

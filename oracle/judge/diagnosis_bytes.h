@@ -49,10 +49,17 @@ void each_field(Io& io, Of& assignment) {
 }
 
 template <class Io, class Of>
+requires std::is_same_v<std::remove_const_t<Of>, SearchEnd>
+void each_field(Io& io, Of& end) {
+    auto& [cut_off, failed] = end;
+    io(cut_off, failed);
+}
+
+template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Suggestion>
 void each_field(Io& io, Of& suggestion) {
-    auto& [assignments, then, searched, causes] = suggestion;
-    io(assignments, then, searched, causes);
+    auto& [assignments, then, searched, causes, end] = suggestion;
+    io(assignments, then, searched, causes, end);
 }
 
 template <class Io, class Of>
@@ -73,8 +80,9 @@ template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Diagnosis>
 void each_field(Io& io, Of& diagnosis) {
     auto& [suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next,
-           answers] = diagnosis;
-    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers);
+           answers, end] = diagnosis;
+    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers,
+       end);
 }
 
 }  // namespace tilescope
