@@ -51,7 +51,7 @@ std::vector<Said> said_by_lse(const CauseSearch& world, const TileId& block) {
                              : std::nullopt;
         const Estimate expected =
             in_dump_units(natural, dump_factor(call, Stage::lse, site.first_row, 0, natural.value.rows(), 1));
-        const TileContext context = tile_context(call.problem, call.units, Stage::lse, site.id);
+        const TileContext context = tile_context(call.problem, Stage::lse, site.id);
         for (Eigen::Index row = 0; row < natural.value.rows(); ++row)
             said.push_back(said_of(got, context, expected, natural.value(row, 0), row, world.compare()));
     });
