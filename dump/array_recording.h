@@ -52,8 +52,9 @@ class ArrayRecording final : public RecordedCall {
     /// What the kernel read. Errors: Error for an input that the direction does not have, and for another dtype than
     /// the problem's.
     void set_input(Input input, const HostArray& array);
-    /// What it wrote: o and lse, in the backward pass dq, dk and dv; of a shard what is_merged(). Errors: the same, and for
-    /// another stage.
+    /// What it wrote: o and lse, in the backward pass dq, dk and dv; of a shard what is_merged(). Fill the array with 0xff bytes
+    /// before the run, and elements that nobody stored count as unwritten, but in fp8. Errors: the same, and for another
+    /// stage.
     void set_output(Stage stage, const HostArray& array);
     /// What hooks of the kernel's own have stored of a stage that is no output. Errors: Error for an output, for a stage
     /// that the pass does not have, and for tiles that the problem does not have.

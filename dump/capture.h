@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "dump/hook/sink.h"
 #include "dump/hook/switch.h"
@@ -59,9 +60,15 @@ struct StridedArray {
     /// The same of uint8 codes, or int8 ones, that stand for (code - zero_point) * scale; the recording holds these numbers,
     /// in the problem's dtype. Where the kernel's tiles hold code - zero_point, `scale` is 1 and the problem's descale the
     /// scale. For inputs only: an output in codes is rounded more coarsely than any dtype of the oracle.
-    StridedArray codes(float scale, int zero_point, bool is_signed = false) const {
+    StridedArray codes(float scale, float zero_point, bool is_signed = false) const {
+        return codes([=](int code) { return (float(code) - zero_point) * scale; }, is_signed);
+    }
+    /// The same of codes that stand for number(code), a float: with an offset as in code / 255.0f * 896 - 448, or of a table.
+    /// The kernel's tiles are held against these numbers bit by bit: compute them with the roundings of the kernel.
+    template <class Number, class = std::enable_if_t<std::is_invocable_v<Number, int>>>
+    StridedArray codes(const Number& number, bool is_signed = false) const {
         StridedArray array = *this;
-        array.byte_codes = ByteCodes{is_signed, scale, zero_point};
+        array.byte_codes = tilescope::byte_codes(number, is_signed);
         return array;
     }
 
@@ -140,8 +147,9 @@ class Capture {
     /// pointers where they have no gaps. A device error ends up in the recording, not in an exception.
     void inputs(const StridedArray& q, const StridedArray& k, const StridedArray& v);
     /// Merges the kernel's output buffers as CapturedRun::merge_output does, [batch][heads][seqlen_q](,
-    /// [head_dim_v]) of dtype_o and float32; lse may be null. Called after the kernel, for which it waits. A
-    /// device error ends up in the recording. Errors: Error for codes.
+    /// [head_dim_v]) of dtype_o and float32; lse may be null. Elements that hold the 0xff bytes of a buffer filled before
+    /// the launch count as unwritten. Called after the kernel, for which it waits. A device error ends up in the recording.
+    /// Errors: Error for codes.
     void outputs(const StridedArray& o, const StridedArray& lse);
 
     /// What the rank has after merging the step, of a problem that is with_shard(): float32, [batch][heads][seqlen_q](,

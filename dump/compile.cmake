@@ -26,6 +26,10 @@ function(tilescope_sources target)
     endif()
     set_property(SOURCE ${compiled} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:${level}>)
   endif()
+  # GCC 13 and newer take what was precompiled at the same level alone.
+  if(arg_LEVEL STREQUAL "hot")
+    set_property(SOURCE ${compiled} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 
 # Writes what includes the sources, ten at most in each, and gives its names.
@@ -55,10 +59,11 @@ function(tilescope_batches out target)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
-# tilescope_precompiled(NAME LIBS targets... HEADERS headers...)
-# What most sources include from elsewhere, read once for all targets that take it and are compiled with the same definitions.
+# tilescope_precompiled(NAME [LEVEL cold|own] LIBS targets... HEADERS headers...)
+# What most sources include from elsewhere, read once for all targets that take it and are compiled with the same definitions:
+# as cold sources are, or as the libraries say where that is their own affair.
 function(tilescope_precompiled name)
-  cmake_parse_arguments(arg "" "" "LIBS;HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "" "LEVEL" "LIBS;HEADERS" ${ARGN})
   if(NOT TILESCOPE_TOGETHER)
     return()
   endif()
@@ -66,7 +71,9 @@ function(tilescope_precompiled name)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${name} OBJECT ${source})
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(NOT arg_LEVEL STREQUAL "own")
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${TILESCOPE_COLD}>)
+  endif()
   target_precompile_headers(${name} PRIVATE
     <algorithm> <array> <atomic> <bit> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex>
     <numbers> <optional> <set> <span> <sstream> <stdexcept> <string> <string_view> <tuple> <utility> <variant> <vector>

@@ -13,6 +13,8 @@
 //         for (int kv_tile = 0; kv_tile < kv_tiles; ++kv_tile) {
 //             // A tile in memory, split over the threads:
 //             TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);
+//             // One that is staged with its keys next to each other, [column][row]:
+//             TILESCOPE_TILE(v, kv_tile, tilescope::transposed(v_shared), ld, thread, threads);
 //             // Registers, and the places of their values:
 //             TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});
 //             // One element, by its place in the tile:

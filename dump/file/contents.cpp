@@ -105,7 +105,6 @@ Contents open_contents(InputFile file) {
     contents.file = std::move(file);
     open_hdf5(contents.file);
     check_format(contents.file);
-    check_dropout(contents.file);
     contents.provenance = read_provenance(contents.file);
     contents.problem = read_problem(contents.file);
     read_named_tiles(contents.file, contents.problem);
@@ -124,6 +123,7 @@ Contents open_contents(InputFile file) {
         open_writers(contents, info);
     }
     contents.sink = open_sink_image(contents.file, contents.problem, tiles_stored, contents.capture);
+    check_dropout(contents.file);
     return contents;
 }
 

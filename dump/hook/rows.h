@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "dump/hook/device.h"
 #include "dump/hook/sink.h"
@@ -28,6 +29,26 @@ TILESCOPE_HOOK void hook_walk(int rows, int cols, int thread, int threads, const
             ++row;
         }
     }
+}
+
+/// Memory that holds a tile column by column: row r and column c lie at data[c ld + r].
+template <class T>
+struct Transposed {
+    const T* data;
+};
+/// What TILESCOPE_TILE and TILESCOPE_ROWS take as `data` where k or v is staged with its keys next to each other.
+template <class T>
+TILESCOPE_HOOK Transposed<T> transposed(const T* data) {
+    return {data};
+}
+
+template <class T>
+TILESCOPE_HOOK const T& hook_at(const T* data, int ld, int row, int col) {
+    return data[std::ptrdiff_t(row) * ld + col];
+}
+template <class T>
+TILESCOPE_HOOK const T& hook_at(const Transposed<T>& memory, int ld, int row, int col) {
+    return hook_at(memory.data, ld, col, row);
 }
 
 /// Four neighbouring elements in memory.
@@ -109,11 +130,11 @@ TILESCOPE_HOOK void hook_rows_in_fours(const Sink& sink, const SinkStage& room, 
 }
 
 /// Records share number `thread` of the `threads` that make up `rows` rows of a tile from `first_row` on,
-/// which lie in shared or global memory, row-major with leading dimension `ld`. Which elements a share has
-/// depends on the columns. Nothing outside the tensor is read.
-template <class T>
+/// which lie in shared or global memory with leading dimension `ld`: `data` points to the first of them, row-major, or is
+/// transposed(). Which elements a share has depends on the columns. Nothing outside the tensor is read.
+template <class Data>
 TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, int first_row, int rows,
-                              const T* data, int ld, int thread, int threads) {
+                              Data data, int ld, int thread, int threads) {
     if (!block.keeps(stage)) return;
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
@@ -124,24 +145,26 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
     }
     const HookTile tile = hook_find(block, stage, kv_tile);
     const int rows_inside = first_row + rows < int(tile.rows) ? rows : int(tile.rows) - first_row;
-    if (tile.fate == HookFate::kept && hook_goes_in_fours(sink, room, tile, data, ld)) {
-        hook_rows_in_fours(sink, room, tile, first_row, rows_inside, data, ld, thread, threads);
-        return;
+    if constexpr (std::is_pointer_v<Data>) {
+        if (tile.fate == HookFate::kept && hook_goes_in_fours(sink, room, tile, data, ld)) {
+            hook_rows_in_fours(sink, room, tile, first_row, rows_inside, data, ld, thread, threads);
+            return;
+        }
     }
     hook_wait(block, int(stage), kv_tile);
     hook_share(block, stage, kv_tile, [&](const auto& visit) {
         hook_walk(rows_inside, int(tile.cols), thread, threads, [&](int row, int col) {
             // Of a tile that is not kept there may be no data.
             const bool kept = tile.fate == HookFate::kept;
-            visit(first_row + row, col, kept ? hook_float(data[std::ptrdiff_t(row) * ld + col]) : 0.0F);
+            visit(first_row + row, col, kept ? hook_float(hook_at(data, ld, row, col)) : 0.0F);
         });
     });
 }
 
 /// The same for a whole tile.
-template <class T>
-TILESCOPE_HOOK void hook_tile(const HookBlock& block, Stage stage, int kv_tile, const T* data, int ld,
-                              int thread, int threads) {
+template <class Data>
+TILESCOPE_HOOK void hook_tile(const HookBlock& block, Stage stage, int kv_tile, Data data, int ld, int thread,
+                              int threads) {
     if (!block.keeps(stage)) return;
     hook_rows(block, stage, kv_tile, 0, block.sink->stages[int(stage)].row.extent, data, ld, thread, threads);
 }

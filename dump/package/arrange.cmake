@@ -27,6 +27,9 @@ string(REGEX REPLACE "\n(.)" "\n \\1" licence " ${CMAKE_MATCH_2}")
 string(REPLACE "\n\n" "\n .\n" licence "${licence}")
 
 include(${CMAKE_CURRENT_LIST_DIR}/notices.cmake)
+if(EXISTS ${staged}/capture/${libraries}/libtilescope.a)
+  set(compiled_in_capture ${compiled_in_static})
+endif()
 
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)

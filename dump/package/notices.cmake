@@ -2,6 +2,8 @@
 set(compiled_in_library libcli11-dev libeigen3-dev libboost-dev nlohmann-json3-dev)
 set(compiled_in_tools ${compiled_in_library})
 set(compiled_in_viewer ${compiled_in_library} libimgui-dev)
+# libtilescope.a, where it was built.
+set(compiled_in_static libhdf5-dev libaec-dev zlib1g-dev)
 
 # copy_notices(FOLDER PACKAGES...)
 function(copy_notices folder)

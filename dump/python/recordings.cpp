@@ -301,9 +301,15 @@ void bind_recordings(nb::module_& module) {
         .def("box", &box_of)
         .def("set_tiles", &set_tile_array, nb::keep_alive<1, 3>())
         .def("selected_rows", &selected_rows)
-        .def("sample_rows", [](ArrayRecording& self, std::int64_t rows, std::uint64_t seed) {
-            self.select(sample_rows(self.problem(), self.side_inputs(), rows, seed));
-        });
+        .def(
+            "sample_rows",
+            [](ArrayRecording& self, std::int64_t rows, std::uint64_t seed,
+               const std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>& also) {
+                std::vector<QueryRow> rows_also;
+                for (const auto& [batch, head, row] : also) rows_also.push_back({batch, head, row});
+                self.select(sample_rows(self.problem(), self.side_inputs(), rows, seed, rows_also));
+            },
+            nb::arg("rows"), nb::arg("seed"), nb::arg("also") = nb::list());
 
     module.attr("unwritten_bits") = unwritten_bits;
     module.def("save", &save_recording, nb::call_guard<nb::gil_scoped_release>());

@@ -177,8 +177,9 @@ bool ArrayRecording::read_tile(Stage stage, const TileId& tile, Span<float> out)
     const std::int64_t first = of_keys ? tile.kv_tile * problem().block_n : tile.q_block * problem().block_m;
     std::fill(out.begin(), out.end(), std::bit_cast<float>(unwritten_bits));
     // Outputs are as wide as their tiles: the padding is rows.
-    read_rows(output(stage), tile.batch, tile.head, first, shape.cols,
-              out.first(std::size_t(extent.rows * shape.cols)));
+    const Span<float> inside = out.first(std::size_t(extent.rows * shape.cols));
+    read_rows(output(stage), tile.batch, tile.head, first, shape.cols, inside);
+    mark_unstored(output(stage).dtype, inside);
     return true;
 }
 

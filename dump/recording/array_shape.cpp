@@ -1,6 +1,9 @@
 #include "dump/recording/array_shape.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 
 namespace tilescope {
 
@@ -42,6 +45,13 @@ bool has_key_rows(Input input) {
 ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype) {
     return {stage_heads(problem, stage), rows_along(problem, stage_info(problem, stage).row_axis),
             tile_shape(problem, stage).cols, dtype};
+}
+
+void mark_unstored(Dtype dtype, Span<float> elements) {
+    if (dtype_info(dtype).bytes == 1) return;
+    const auto filled = std::bit_cast<std::uint32_t>(decode(dtype, 0xffffffffu));
+    const auto is_filled = [&](float element) { return std::bit_cast<std::uint32_t>(element) == filled; };
+    std::replace_if(elements.begin(), elements.end(), is_filled, std::bit_cast<float>(unwritten_bits));
 }
 
 }  // namespace tilescope

@@ -40,4 +40,8 @@ bool has_key_rows(Input input);
 /// Of a stage that is_output() or is_merged(), in a buffer of `dtype`.
 ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype);
 
+/// Elements that still hold the 0xff bytes with which their buffer was filled become unwritten. `elements` were decoded
+/// from `dtype`. Of fp8 none does: a kernel can store that NaN.
+void mark_unstored(Dtype dtype, Span<float> elements);
+
 }  // namespace tilescope

@@ -14,13 +14,6 @@ namespace {
 
 constexpr const char* run_place = "captured run";
 
-/// Whether an output element still holds the 0xff bytes that its buffer was filled with. In fp8 that is a NaN
-/// a kernel can store.
-bool still_filled(Dtype dtype, Span<const std::byte> element) {
-    return dtype_info(dtype).bytes > 1 &&
-           std::ranges::all_of(element, [](std::byte byte) { return byte == std::byte(0xff); });
-}
-
 /// Equal bits, or two NaNs: conversions of the same NaN differ in payload between GPU and CPU.
 bool same_value(float a, float b) {
     return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
@@ -122,10 +115,8 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, Span<c
             bits.subspan(shape.row_offset(tile.batch, tile.head, first_row + row),
                          std::size_t(shape.cols) * shape.element_bytes());
         decode_array(dtype, row_bits, stored);
+        mark_unstored(dtype, stored);
         for (std::size_t col = 0; col < stored.size(); ++col) {
-            if (still_filled(dtype, row_bits.subspan(col * shape.element_bytes(), shape.element_bytes()))) {
-                stored[col] = std::bit_cast<float>(unwritten_bits);
-            }
             std::uint32_t& word = words[std::size_t(row) * ld + col];
             const bool hook_wrote = word != unwritten_bits;
             if (hook_wrote && !same_value(std::bit_cast<float>(word), stored[col])) ++conflicts;

@@ -59,12 +59,13 @@ TileId longest_block(const Problem& problem, const SideInputs& inputs) {
 
 }  // namespace
 
-Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows,
-                      std::uint64_t seed) {
+Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows, std::uint64_t seed,
+                      const std::vector<QueryRow>& also) {
     const NumberedBlocks blocks(problem, inputs);
     const std::int64_t wanted = (rows + problem.block_m - 1) / problem.block_m;
     if (wanted >= blocks.count()) return {};
     std::set<TileId> drawn = {blocks.at(0), blocks.at(blocks.count() - 1), longest_block(problem, inputs)};
+    for (const QueryRow& row : also) drawn.insert({row.batch, row.head, row.row / problem.block_m, 0});
     // One of each of as many stretches as there are blocks left to draw.
     std::mt19937_64 random(seed);
     const std::int64_t left = std::max<std::int64_t>(0, wanted - std::int64_t(drawn.size()));

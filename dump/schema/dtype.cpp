@@ -183,11 +183,7 @@ std::uint32_t encode(Dtype dtype, double value, Overflow overflow) {
 
 void dequantize_array(const ByteCodes& how, Span<const std::byte> codes, Dtype dtype, Span<std::byte> bits) {
     std::array<std::uint32_t, 256> table;
-    for (int bits_of_code = 0; bits_of_code < 256; ++bits_of_code) {
-        const int code = how.is_signed ? int(static_cast<std::int8_t>(bits_of_code)) : bits_of_code;
-        const float value = float(code - how.zero_point) * how.scale;
-        table[std::size_t(bits_of_code)] = encode(dtype, value);
-    }
+    std::ranges::transform(how.numbers, table.begin(), [&](float number) { return encode(dtype, number); });
     const auto bytes = std::size_t(dtype_info(dtype).bytes);
     for (std::size_t i = 0; i < codes.size(); ++i) {
         std::memcpy(bits.data() + i * bytes, &table[std::to_integer<std::size_t>(codes[i])], bytes);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,18 +57,26 @@ std::uint32_t encode(Dtype dtype, float value, Overflow overflow = Overflow::to_
 /// Valid range: as above, but NaN becomes 0x7fffffff in f32.
 std::uint32_t encode(Dtype dtype, double value, Overflow overflow = Overflow::to_infinity);
 
-/// Integers of one byte, each of which stands for (code - zero_point) * scale.
+/// What each value of a byte stands for, by its bits as an unsigned number.
 struct ByteCodes {
-    bool is_signed = false;
-    float scale = 1.0f;
-    int zero_point = 0;
+    std::array<float, 256> numbers = {};
 };
 
-/// What codes stand for, rounded to float32 and from there to `dtype`, as kernels do it: `bits` holds codes.size()
-/// elements of `dtype`, little-endian and packed.
+/// Codes of one byte, unsigned or signed, of which each stands for number(code).
+template <class Number>
+ByteCodes byte_codes(const Number& number, bool is_signed) {
+    ByteCodes codes;
+    for (int bits = 0; bits < 256; ++bits) {
+        const int code = is_signed && bits > 127 ? bits - 256 : bits;
+        codes.numbers[static_cast<std::size_t>(bits)] = static_cast<float>(number(code));
+    }
+    return codes;
+}
+
+/// What codes stand for, rounded to `dtype`: `bits` holds codes.size() elements of it, little-endian and packed.
 /// Types: any Dtype.
-/// Max error: half an ulp of float32 and half an ulp of the dtype.
-/// Valid range: every code; a product beyond max_finite becomes what encode() makes of it.
+/// Max error: half an ulp of the dtype.
+/// Valid range: every number; one beyond max_finite becomes what encode() makes of it.
 void dequantize_array(const ByteCodes& how, Span<const std::byte> codes, Dtype dtype, Span<std::byte> bits);
 
 /// Unit roundoff: half the distance from 1 to the next number, 2^-significand_bits.

@@ -1,7 +1,7 @@
 #pragma once
 
 // How the host calls a kernel. Each is compiled for the GPU three times, into a namespace each: `hooked`,
-// `faulty` with hooks and one of its faults, and `plain` without hooks.
+// `faulty` with hooks and all of its faults, and `plain` without hooks.
 
 #include <cstdint>
 
@@ -11,14 +11,14 @@
 
 namespace tilescope {
 
-/// The configuration of a kernel that these faults are compiled for; as it is, of a kernel without.
+/// The configuration of a kernel that these faults are built into; as it is, of a kernel without.
 struct FaultyBuild {
     FaultyKernel kernel = FaultyKernel::none;
     KernelConfig config;
 };
 
-/// `config` is one of the kernel's. `fault` is none unless the build is the faulty one, and there it decides
-/// alone. A plain build does not look at the sink.
+/// `config` is one of the kernel's. `fault` is none unless the build is the faulty one, which has one
+/// configuration. A plain build does not look at the sink.
 struct CudaBuild {
     Launch (*launch)(const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink);
     /// What `launch` launches, as cudaFuncGetAttributes takes it; null in the faulty build.

@@ -20,7 +20,7 @@ inline cudaStream_t launch_stream() {
 /// q k^T of all heads. The query heads that share a KV head lie one after the other, in q and in the
 /// products: together they are one matrix with as many rows, and there is a product for each KV head. The
 /// numbers fit into an int because the products, at least 256 bytes a row, fit into memory.
-template <class Config, Fault fault>
+template <class Config>
 MatrixProducts products_of_heads(const AttentionArgs& args) {
     MatrixProducts products;
     products.a = args.q;
@@ -31,19 +31,19 @@ MatrixProducts products_of_heads(const AttentionArgs& args) {
     products.b_rows = args.seqlen_kv;
     products.columns = Config::head_dim;
     products.pitch = args.products_pitch;
-    products.depth = score_depth<Config, fault>();
-    products.ld = fault == Fault::wrong_ldm ? args.seqlen_kv : int(args.products_pitch);
-    products.b_column_major = fault == Fault::k_row_major;
-    products.in_half = fault == Fault::half_scores;
-    products.beta = fault == Fault::beta_is_one ? 1.0f : 0.0f;
+    products.depth = FAULT(k_slice_missing) ? Config::head_dim - 16 : Config::head_dim;
+    products.ld = FAULT(wrong_ldm) ? args.seqlen_kv : int(args.products_pitch);
+    products.b_column_major = FAULT(k_row_major);
+    products.in_half = FAULT(half_scores);
+    products.beta = FAULT(beta_is_one) ? 1.0f : 0.0f;
     return products;
 }
 
 struct CublasKernel : ScalarKernel<CublasConfig> {
-    template <class Config, Fault fault>
+    template <class Config>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        multiply_by_cublas(products_of_heads<Config, fault>(args), launch_stream());
-        return ScalarKernel<CublasConfig>::launch<Config, fault>(args TILESCOPE_SINK_ARG(sink));
+        multiply_by_cublas(products_of_heads<Config>(args), launch_stream());
+        return ScalarKernel<CublasConfig>::launch<Config>(args TILESCOPE_SINK_ARG(sink));
     }
 };
 

@@ -5,9 +5,9 @@
 //
 //     template <KernelConfig config>
 //     using ConfigOf = ...;                                  // what the templates below take as Config
-//     template <class Config, Fault fault>
+//     template <class Config>
 //     static auto function();                                // the __global__ function
-//     template <class Config, Fault fault>
+//     template <class Config>
 //     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink));
 
 #include <cstddef>
@@ -17,6 +17,10 @@
 #include "dump/hook.h"
 #include "kernels/attention/builds.h"
 #include "kernels/attention/platform.h"
+#include "kernels/attention/played_fault.h"
+#ifdef __CUDACC__
+#include "kernels/attention/launch.cuh"
+#endif
 
 namespace tilescope::KERNEL_BUILD {
 
@@ -46,36 +50,39 @@ Launch launch_config(const KernelConfig& config, const Arguments&... arguments) 
     Launch launched;
     each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
         using Config = typename Kernel::template ConfigOf<configs[row]>;
-        if (configs[row] == config) launched = Kernel::template launch<Config, Fault::none>(arguments...);
+        if (configs[row] == config) launched = Kernel::template launch<Config>(arguments...);
     });
     return launched;
 }
 
-/// Calls Kernel::launch of the fault.
-template <class Kernel, FaultyBuild faulty, class... Arguments>
-Launch launch_fault(Fault fault, const Arguments&... arguments) {
-    Launch launched;
-    each_row<std::size(all_faults)>([&]<std::size_t row>() {
-        if constexpr (applies_to(all_faults[row], faulty.kernel)) {
-            constexpr Fault built = all_faults[row].fault;
-            using Config = typename Kernel::template ConfigOf<faulty.config>;
-            if (built == fault) launched = Kernel::template launch<Config, built>(arguments...);
-        }
-    });
-    return launched;
-}
-
+#ifdef __CUDACC__
 template <class Kernel, const auto& configs>
 const void* function_of(const KernelConfig& config) {
     const void* found = nullptr;
     each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
         using Config = typename Kernel::template ConfigOf<configs[row]>;
         if (configs[row] == config) {
-            found = reinterpret_cast<const void*>(Kernel::template function<Config, Fault::none>());
+            found = reinterpret_cast<const void*>(Kernel::template function<Config>());
         }
     });
     return found;
 }
+
+#ifdef PLANTED_FAULTS
+/// Calls Kernel::launch of the configuration that has faults. Which one it makes, the kernel is told in the stream that
+/// it is launched in.
+template <class Kernel, FaultyBuild faulty, class... Arguments>
+Launch launch_fault(Fault fault, const Arguments&... arguments) {
+    if constexpr (faulty.kernel == FaultyKernel::none) {
+        return {};
+    } else {
+        using Config = typename Kernel::template ConfigOf<faulty.config>;
+        host_fault = fault;
+        check_launch(cudaMemcpyToSymbolAsync(device_fault, &fault, sizeof(fault)), "--fault");
+        return Kernel::template launch<Config>(arguments...);
+    }
+}
+#endif
 
 template <class Kernel, const auto& configs, FaultyBuild faulty = FaultyBuild()>
 constexpr CudaBuild entry() {
@@ -92,5 +99,6 @@ constexpr CudaBuild entry() {
         function_of<Kernel, configs>};
 #endif
 }
+#endif
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -31,7 +31,7 @@ KERNEL_FUNCTION void copy_rows(std::uint32_t tile, const void* matrix, RowRange 
 }
 
 /// A split's KV tiles: their stages in shared memory, filled by the threads of the split.
-template <class Config, Fault fault>
+template <class Config>
 struct FastStream {
     std::int64_t head;  ///< offset of the KV head in k and v, in bytes
     unsigned char* shared;
@@ -41,16 +41,16 @@ struct FastStream {
     KERNEL_FUNCTION unsigned char* v_tile(int stage) const { return k_tile(stage) + Config::kv_bytes; }
 
     KERNEL_FUNCTION void load_k(const AttentionArgs& args, int tile, int stage) const {
-        constexpr int rows = fault == Fault::rows_not_divided ? Config::block_n - 16 : Config::block_n;
+        const int rows = FAULT(rows_not_divided) ? Config::block_n - 16 : Config::block_n;
         copy_rows<Config, Config::group>(shared_address(k_tile(stage)),
-                                         static_cast<const char*>(args.k) + head,
-                                         k_rows<Config, fault>(args, tile), rows, thread);
+                                         static_cast<const char*>(args.k) + head, k_rows<Config>(args, tile),
+                                         rows, thread);
         commit_copies();
     }
     KERNEL_FUNCTION void load_v(const AttentionArgs& args, int tile, int stage) const {
         copy_rows<Config, Config::group>(shared_address(v_tile(stage)),
-                                         static_cast<const char*>(args.v) + head,
-                                         v_rows<Config, fault>(args, tile), Config::block_n, thread);
+                                         static_cast<const char*>(args.v) + head, v_rows<Config>(args, tile),
+                                         Config::block_n, thread);
         commit_copies();
     }
     /// Two groups, as every tile has; those of tiles from `end` on are empty.
@@ -66,16 +66,16 @@ struct FastStream {
 };
 
 /// Starts the copy of the block's queries.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void load_q(const AttentionArgs& args, unsigned char* tile, int batch, int head,
                             int q_block) {
-    const bool by_row = fault == Fault::bshd_as_bhsd;
+    const bool by_row = FAULT(bshd_as_bhsd);
     const std::int64_t row = by_row ? std::int64_t(batch) * args.seqlen_q * args.heads + head
                                     : (std::int64_t(batch) * args.heads + head) * args.seqlen_q;
     const int stride = by_row ? args.heads * Config::row_bytes : Config::row_bytes;
     copy_rows<Config, Config::threads>(
         shared_address(tile), static_cast<const char*>(args.q) + row * Config::row_bytes,
-        q_rows<Config, fault>(args, q_block), Config::block_m, int(threadIdx.x), stride);
+        q_rows<Config>(args, q_block), Config::block_m, int(threadIdx.x), stride);
     commit_copies();
 }
 
@@ -92,14 +92,14 @@ KERNEL_FUNCTION void take_q(FastQ<Config>& q, std::uint32_t q_tile, const FastTh
     }
 }
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION FastRows<Config> first_rows() {
     FastRows<Config> rows;
     KERNEL_UNROLL
     for (int row = 0; row < Config::row_tiles; ++row) {
         KERNEL_UNROLL
         for (int half = 0; half < 2; ++half) {
-            rows.m[row][half] = first_max<fault>();
+            rows.m[row][half] = first_max();
             rows.l[row][half] = 0.0f;
         }
         KERNEL_UNROLL
@@ -112,13 +112,16 @@ KERNEL_FUNCTION FastRows<Config> first_rows() {
 }
 
 /// Records what the warp's rows hold after a tile, and rounds it where that is the fault.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void end_tile(FastRows<Config>& rows, const FastThread& thread,
                               int kv_tile TILESCOPE_CALL_PARAM) {
-    if constexpr (fault == Fault::half_accumulator) {
+    if (FAULT(half_accumulator)) {
+        KERNEL_UNROLL
         for (auto& of_row : rows.acc) {
+            KERNEL_UNROLL
             for (auto& of_tile : of_row) {
-                for (float& acc : of_tile) acc = kept<fault>(acc);
+                KERNEL_UNROLL
+                for (float& acc : of_tile) acc = kept(acc);
             }
         }
     }
@@ -160,10 +163,10 @@ KERNEL_FUNCTION void even_barriers(TileRange of_split, TileRange of_first, int s
 }
 
 /// Adds the tiles of the split to the running state. The first tiles are on their way.
-template <class Config, Fault fault>
-KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fault>& stream,
-                            unsigned char* q_tile, const AttentionArgs& args, int first_query,
-                            TileRange tiles, const FastThread& thread TILESCOPE_CALL_PARAM) {
+template <class Config>
+KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config>& stream, unsigned char* q_tile,
+                            const AttentionArgs& args, int first_query, TileRange tiles,
+                            const FastThread& thread TILESCOPE_CALL_PARAM) {
     const float scale = args.sm_scale * log2_e;
     const int warp_query = first_query + thread.first_row;
     FastQ<Config> q;
@@ -182,10 +185,9 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
         TILESCOPE_FRAGMENT(k, tile, swizzled<Config>(stream.k_tile(stage), Config::block_n, thread.in_group),
                            swizzled<Config>(stream.k_tile(stage), Config::block_n, thread.in_group));
         FastScores<Config> s;
-        multiply_q_k<Config, fault>(s, q, shared_address(q_tile), shared_address(stream.k_tile(stage)),
-                                    thread);
-        mask_edge<Config, fault>(s, args, warp_query, tile * Config::block_n, thread.lane);
-        raise_max<Config, fault>(rows, s, args, scale, tile * Config::block_n, thread.lane);
+        multiply_q_k<Config>(s, q, shared_address(q_tile), shared_address(stream.k_tile(stage)), thread);
+        mask_edge<Config>(s, args, warp_query, tile * Config::block_n, thread.lane);
+        raise_max<Config>(rows, s, args, scale, tile * Config::block_n, thread.lane);
         end_scores<Config>(rows, s, thread, tile TILESCOPE_BLOCK_ARG);
         if (is_first) {
             wait_for_copies<2 * (Config::stages - 1)>();
@@ -193,52 +195,59 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
         }
         TILESCOPE_FRAGMENT(v, tile, swizzled<Config>(stream.v_tile(stage), Config::block_n, thread.in_group),
                            swizzled<Config>(stream.v_tile(stage), Config::block_n, thread.in_group));
-        if constexpr (fault == Fault::v_overwritten) {
+        if (FAULT(v_overwritten)) {
             if (tile + Config::stages < tiles.end) stream.load_v(args, tile + Config::stages, stage);
         }
-        multiply_p_v<Config, fault>(rows, s, scale, shared_address(stream.v_tile(stage)), thread,
-                                    tile TILESCOPE_BLOCK_ARG);
-        end_tile<Config, fault>(rows, thread, tile TILESCOPE_BLOCK_ARG);
+        multiply_p_v<Config>(rows, s, scale, shared_address(stream.v_tile(stage)), thread,
+                             tile TILESCOPE_BLOCK_ARG);
+        end_tile<Config>(rows, thread, tile TILESCOPE_BLOCK_ARG);
     }
 }
 
 /// Attention of one block of queries.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void fast_block(const AttentionArgs& args, unsigned char* fast_shared, int batch, int head,
                                 int q_block TILESCOPE_CALL_PARAM) {
     const FastThread thread = fast_thread<Config>();
     const std::int64_t q_head = std::int64_t(batch) * args.heads + head;
-    const std::int64_t kv_head = std::int64_t(batch) * args.heads_kv + head_kv<fault>(args, head);
-    const FastStream<Config, fault> stream = {
-        kv_head * args.seqlen_kv * Config::row_bytes,
-        fast_shared + Config::q_bytes + thread.split * Config::split_bytes, thread.in_group};
+    const std::int64_t kv_head = std::int64_t(batch) * args.heads_kv + head_kv(args, head);
+    const FastStream<Config> stream = {kv_head * args.seqlen_kv * Config::row_bytes,
+                                       fast_shared + Config::q_bytes + thread.split * Config::split_bytes,
+                                       thread.in_group};
     const TileRange tiles = tiles_of<Config>(args, q_block, thread.split);
 
-    if constexpr (fault != Fault::wait_missing)
-        load_q<Config, fault>(args, fast_shared, batch, head, q_block);
+    if (!FAULT(wait_missing)) load_q<Config>(args, fast_shared, batch, head, q_block);
     KERNEL_UNROLL
     for (int stage = 0; stage < Config::stages; ++stage) {
         stream.load(args, tiles.first + stage, tiles.end, stage);
     }
-    if constexpr (fault == Fault::wait_missing)
-        load_q<Config, fault>(args, fast_shared, batch, head, q_block);
-    FastRows<Config> rows = first_rows<Config, fault>();
+    if (FAULT(wait_missing)) load_q<Config>(args, fast_shared, batch, head, q_block);
+    FastRows<Config> rows = first_rows<Config>();
     // All but K of the first tile and what comes after it; then this K as well.
     constexpr int groups = 2 * Config::stages;
     if constexpr (Config::splits > 1) {
         wait_for_copies<groups>();
         __syncthreads();
     }
-    wait_for_copies<fault == Fault::wait_missing ? groups + 1 : groups - 1>();
+    if (FAULT(wait_missing)) {
+        wait_for_copies<groups + 1>();
+    } else {
+        wait_for_copies<groups - 1>();
+    }
     split_barrier<Config>(thread.split);
     TILESCOPE_FRAGMENT(q, 0, swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads),
                        swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads));
 
     const int first_query = q_block * Config::block_m;
-    attend<Config, fault>(rows, stream, fast_shared, args, first_query, tiles, thread TILESCOPE_BLOCK_ARG);
+    attend<Config>(rows, stream, fast_shared, args, first_query, tiles, thread TILESCOPE_BLOCK_ARG);
     add_lanes<Config>(rows);
     if constexpr (Config::splits == 1) {
-        store_rows<Config, fault>(args, rows, q_head, first_query, thread TILESCOPE_BLOCK_ARG);
+        if (FAULT(columns_uncovered)) {
+            store_rows<Config, Config::head_dim - uncovered>(args, rows, q_head, first_query,
+                                                             thread TILESCOPE_BLOCK_ARG);
+        } else {
+            store_rows<Config, Config::head_dim>(args, rows, q_head, first_query, thread TILESCOPE_BLOCK_ARG);
+        }
     } else {
         even_barriers<Config>(tiles, tiles_of<Config>(args, q_block, 0), thread.split);
         wait_for_copies<0>();
@@ -251,7 +260,7 @@ KERNEL_FUNCTION void fast_block(const AttentionArgs& args, unsigned char* fast_s
     }
 }
 
-template <class Config, Fault fault, bool record>
+template <class Config, bool record>
 __global__ void __launch_bounds__(Config::threads, 2)
     fast_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
     extern __shared__ __align__(1024) unsigned char fast_shared[];
@@ -259,9 +268,8 @@ __global__ void __launch_bounds__(Config::threads, 2)
     const int head = int(blockIdx.y);
     // With a causal mask the last blocks have the most to do: they begin.
     const int q_block = args.causal ? int(gridDim.x - 1 - blockIdx.x) : int(blockIdx.x);
-    TILESCOPE_BLOCK_CALL(
-        record, sink, batch, head, q_block,
-        fast_block<Config, fault>(args, fast_shared, batch, head, q_block TILESCOPE_BLOCK_ARG));
+    TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block,
+                         fast_block<Config>(args, fast_shared, batch, head, q_block TILESCOPE_BLOCK_ARG));
 }
 
 struct FastKernel {
@@ -269,15 +277,15 @@ struct FastKernel {
     using ConfigOf = FastConfig<ElementOf<config.dtype>, config.block_m, config.block_n, config.stages,
                                 config.splits, config.head_dim>;
 
-    template <class Config, Fault fault>
+    template <class Config>
     static auto function() {
-        return fast_kernel<Config, fault, with_hooks>;
+        return fast_kernel<Config, with_hooks>;
     }
 
-    template <class Config, Fault fault>
+    template <class Config>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_kernel<Config, fault, with_hooks>
-                                                     : fast_kernel<Config, fault, without_hooks>;
+        auto* const kernel =
+            TILESCOPE_RECORDS(sink) ? fast_kernel<Config, with_hooks> : fast_kernel<Config, without_hooks>;
         return launch_attention<Config>(kernel, "fast", Config::shared_bytes, args TILESCOPE_SINK_ARG(sink));
     }
 };

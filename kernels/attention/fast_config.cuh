@@ -110,11 +110,11 @@ KERNEL_FUNCTION std::uint32_t rows_first(std::uint32_t tile, int lane) {
 }
 
 /// The same with the columns first.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION std::uint32_t columns_first(std::uint32_t tile, int lane) {
     const int matrix = lane / 8;
     const int row = lane % 8;
-    const int swizzle = fault == Fault::swizzle_missing ? 0 : row % swizzle_rows;
+    const int swizzle = FAULT(swizzle_missing) ? 0 : row % swizzle_rows;
     return tile +
            std::uint32_t((matrix / 2 * 8 + row) * Config::row_bytes + (matrix % 2 ^ swizzle) * chunk_bytes);
 }

@@ -16,10 +16,10 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void init_barriers(HopperShared<Config>& shared) {
     constexpr int consumer_warps = Config::consumers * Config::group / 32;
-    constexpr int warps_of_k = fault == Fault::arrival_missing ? Config::group / 32 : consumer_warps;
+    const int warps_of_k = FAULT(arrival_missing) ? Config::group / 32 : consumer_warps;
     shared.q_full.init(1);
     shared.q_empty.init(consumer_warps);
     for (int stage = 0; stage < Config::stages; ++stage) {
@@ -31,26 +31,26 @@ KERNEL_FUNCTION void init_barriers(HopperShared<Config>& shared) {
     publish_barriers();
 }
 
-template <class Config, Fault fault, bool record>
+template <class Config, bool record>
 __global__ void __launch_bounds__(Config::threads, 1)
     fast_hopper_kernel(const __grid_constant__ HopperMaps maps, const AttentionArgs args,
                        const HopperSchedule schedule TILESCOPE_SINK_PARAM(sink)) {
     extern __shared__ __align__(1024) unsigned char fast_hopper_shared[];
     auto& shared = *reinterpret_cast<HopperShared<Config>*>(fast_hopper_shared);
     constexpr int first_producer = Config::consumers * Config::group;
-    if (threadIdx.x == 0) init_barriers<Config, fault>(shared);
+    if (threadIdx.x == 0) init_barriers<Config>(shared);
     __syncthreads();
     if (threadIdx.x >= first_producer) {
         give_registers<Config::producer_registers>();
-        if (threadIdx.x == first_producer) produce<Config, fault, record>(maps, args, schedule, shared);
+        if (threadIdx.x == first_producer) produce<Config, record>(maps, args, schedule, shared);
     } else {
         take_registers<Config::consumer_registers>();
-        HopperConsumer<Config, fault> consumer = {args, shared, hopper_thread(), {}, {}};
+        HopperConsumer<Config> consumer = {args, shared, hopper_thread(), {}, {}};
         const int rounds = rounds_of(schedule);
         KERNEL_ROLLED
         for (int round = 0; record || round < rounds; ++round) {
             const int number = record ? consumer.queued() : number_in_round(round);
-            const HopperWork work = work_numbered<Config, fault>(args, schedule, number);
+            const HopperWork work = work_numbered<Config>(args, schedule, number);
             if (record && work.q_block < 0) break;
             if (work.q_block < 0) continue;
             if (record && work.kv_tiles == 0) consumer.pass_over_q();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(Config::threads, 1)
 }
 
 /// V in fp8 is that along the keys, see along_keys.h.
-template <class Config, Fault fault>
+template <class Config>
 HopperMaps maps_of(const AttentionArgs& args) {
     const std::int64_t heads = std::int64_t(args.batch) * args.heads;
     const std::int64_t heads_kv = std::int64_t(args.batch) * args.heads_kv;
@@ -75,10 +75,9 @@ HopperMaps maps_of(const AttentionArgs& args) {
         v.elements = along_keys_pitch(args.seqlen_kv);
         v.rows = v_rows = Config::head_dim;
     }
-    return {
-        tensor_map(q, {Config::block_m, Config::row_bytes, Config::boxes}),
-        tensor_map(k, {Config::block_n, Config::row_bytes, Config::boxes, fault != Fault::map_not_swizzled}),
-        tensor_map(v, {v_rows, Config::v_row_bytes, Config::v_boxes})};
+    return {tensor_map(q, {Config::block_m, Config::row_bytes, Config::boxes}),
+            tensor_map(k, {Config::block_n, Config::row_bytes, Config::boxes, !FAULT(map_not_swizzled)}),
+            tensor_map(v, {v_rows, Config::v_row_bytes, Config::v_boxes})};
 }
 
 /// Without a mask, blocks that read the same keys follow each other; with one, long blocks of some heads come first.
@@ -116,15 +115,15 @@ struct FastHopperKernel {
     using ConfigOf =
         HopperConfig<ElementOf<config.dtype>, config.block_m, config.block_n, config.stages, config.head_dim>;
 
-    template <class Config, Fault fault>
+    template <class Config>
     static auto function() {
-        return fast_hopper_kernel<Config, fault, with_hooks>;
+        return fast_hopper_kernel<Config, with_hooks>;
     }
 
-    template <class Config, Fault fault>
+    template <class Config>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_hopper_kernel<Config, fault, with_hooks>
-                                                     : fast_hopper_kernel<Config, fault, without_hooks>;
+        auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_hopper_kernel<Config, with_hooks>
+                                                     : fast_hopper_kernel<Config, without_hooks>;
         constexpr const char* name = HopperElement<typename Config::Element>::kernel;
         HopperSchedule schedule = schedule_of<Config>(args);
 #ifdef DEBUG_DUMP
@@ -133,7 +132,7 @@ struct FastHopperKernel {
 #endif
         const int blocks = std::min(multiprocessors(name), schedule.q_blocks * schedule.heads);
         return launch_grid(kernel, name, dim3(unsigned(blocks)), Config::threads,
-                           int(sizeof(HopperShared<Config>)), maps_of<Config, fault>(args), args,
+                           int(sizeof(HopperShared<Config>)), maps_of<Config>(args), args,
                            schedule TILESCOPE_SINK_ARG(sink));
     }
 };

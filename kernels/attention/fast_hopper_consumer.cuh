@@ -63,22 +63,21 @@ KERNEL_FUNCTION void take_q(HopperQ<Config>& q, const unsigned char* q_tile, con
 }
 
 /// Starts s = Q K^T.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Config>& q,
                                   const unsigned char* k_tile) {
     using Element = typename Config::Element;
     constexpr int depths_of_box = Config::row_bytes / product_depth_bytes;
-    constexpr std::uint32_t layout = fault == Fault::descriptor_not_swizzled
-                                         ? SharedOperand::not_swizzled
-                                         : SharedOperand::swizzled<Config::row_bytes>;
-    const SharedOperand k = shared_operand(shared_address(k_tile));
+    const std::uint32_t layout = FAULT(descriptor_not_swizzled) ? SharedOperand::not_swizzled
+                                                                : SharedOperand::swizzled<Config::row_bytes>;
+    const SharedOperand k = shared_operand(shared_address(k_tile), layout);
     pin(s);
     begin_products();
-    multiply_group<Element, false, false, layout>(s, q[0], k);
+    multiply_group<Element, false, false>(s, q[0], k);
     KERNEL_UNROLL
     for (int depth = 1; depth < Config::depths; ++depth) {
         const int box = depth / depths_of_box;
-        multiply_group<Element, true, false, layout>(
+        multiply_group<Element, true, false>(
             s, q[depth],
             k.at(box * Config::block_n * Config::row_bytes + depth % depths_of_box * product_depth_bytes));
     }
@@ -97,15 +96,15 @@ KERNEL_FUNCTION void start_outputs(float (&acc)[Config::outputs], const HopperP<
         if constexpr (Config::is_fp8) {
             // Rows are features, of keys.
             constexpr int depths_of_box = Config::v_row_bytes / product_depth_bytes;
-            constexpr std::uint32_t layout = SharedOperand::swizzled<Config::v_row_bytes>;
-            const SharedOperand v = shared_operand(shared_address(v_tile));
-            multiply_group<Element, true, false, layout>(
+            const SharedOperand v =
+                shared_operand(shared_address(v_tile), SharedOperand::swizzled<Config::v_row_bytes>);
+            multiply_group<Element, true, false>(
                 acc, p[depth],
                 v.at(depth / depths_of_box * Config::head_dim * Config::v_row_bytes +
                      depth % depths_of_box * product_depth_bytes));
         } else {
-            const SharedOperand v =
-                shared_operand(shared_address(v_tile), Config::block_n * Config::row_bytes);
+            const SharedOperand v = shared_operand(shared_address(v_tile), SharedOperand::swizzled<128>,
+                                                   Config::block_n * Config::row_bytes);
             multiply_group<Element, true, true>(acc, p[depth], v.at(depth * 16 * Config::row_bytes));
         }
     }
@@ -113,7 +112,7 @@ KERNEL_FUNCTION void start_outputs(float (&acc)[Config::outputs], const HopperP<
 }
 
 /// A consumer at work on a block of queries.
-template <class Config, Fault fault>
+template <class Config>
 struct HopperConsumer {
     const AttentionArgs& args;
     HopperShared<Config>& shared;
@@ -152,7 +151,7 @@ struct HopperConsumer {
 
     /// The tile of K that is multiplied, whose stage of the ring is `k`.
     KERNEL_FUNCTION const unsigned char* k_tile(int tile) const {
-        if constexpr (fault == Fault::stage_of_tile_before) {
+        if (FAULT(stage_of_tile_before)) {
             if (tile > 0) return shared.k[(k.stage + Config::stages - 1) % Config::stages];
         }
         return shared.k[k.stage];
@@ -160,15 +159,15 @@ struct HopperConsumer {
 
     /// Waits for it, and starts its scores.
     KERNEL_FUNCTION void start_tile(float (&s)[Config::scores], const HopperQ<Config>& q, int tile) {
-        if (!k_arrived) shared.k_full[k.stage].wait(fault == Fault::parity_kept ? 0 : k.parity);
-        if constexpr (fault == Fault::arrival_missing) {
+        if (!k_arrived) shared.k_full[k.stage].wait(FAULT(parity_kept) ? 0 : k.parity);
+        if (FAULT(arrival_missing)) {
             if (tile == 1 && is_second<Config>(thread)) be_late();
         }
-        if constexpr (fault == Fault::products_not_awaited) {
+        if (FAULT(products_not_awaited)) {
             release(shared.k_empty[k.stage], thread.lane);
             be_late();
         }
-        start_scores<Config, fault>(s, q, k_tile(tile));
+        start_scores<Config>(s, q, k_tile(tile));
     }
 
     /// Adds the tile before to acc, whose scores are in P, and waits for it.
@@ -199,14 +198,14 @@ struct HopperConsumer {
 #endif
         TILESCOPE_FRAGMENT(k, tile, boxed<Config>(k_tile(tile), Config::block_n, thread.in_consumers),
                            boxed<Config>(k_tile(tile), Config::block_n, thread.in_consumers));
-        mask_tile<Config, fault>(s, args, work.q_block * Config::block_m + thread.first_row,
-                                 tile * Config::block_n, thread.lane);
-        raise_maxima<Config, fault>(rescale, rows, s, scale);
+        mask_tile<Config>(s, args, work.q_block * Config::block_m + thread.first_row, tile * Config::block_n,
+                          thread.lane);
+        raise_maxima<Config>(rescale, rows, s, scale);
         TILESCOPE_FRAGMENT(s, tile, s, MmaAccumulator{thread.first_row, 0, thread.lane});
         TILESCOPE_FRAGMENT(m, tile, rows.m, MmaRowCopies{thread.first_row, thread.lane});
         // Always so, but not to the compiler, which would wait for the product with V before the maxima.
-        const bool arrives = fault != Fault::products_not_awaited &&
-                             (fault != Fault::arrival_missing || !is_second<Config>(thread));
+        const bool arrives =
+            !FAULT(products_not_awaited) && (!FAULT(arrival_missing) || !is_second<Config>(thread));
         if (!(rescale[0] + rescale[1] < 0.0f) && arrives) release(shared.k_empty[k.stage], thread.lane);
         k.advance();
     }
@@ -216,9 +215,9 @@ struct HopperConsumer {
                                      const float (&rescale)[2], HopperRows<Config>& rows, float scale,
                                      int tile TILESCOPE_CALL_PARAM) {
         ask_ahead();
-        exponentials<Config, fault>(s, rows, rescale, scale);
-        rescale_acc<Config, fault>(rows, rescale);
-        pack_p<Config, fault>(p, s);
+        exponentials<Config>(s, rows, rescale, scale);
+        rescale_acc<Config>(rows, rescale);
+        pack_p<Config>(p, s);
         TILESCOPE_FRAGMENT(p, tile, packed_p<Config>(p), MmaAccumulator{thread.first_row, 0, thread.lane});
         TILESCOPE_FRAGMENT(l, tile, rows.l, MmaRowParts{thread.first_row, thread.lane});
     }
@@ -263,15 +262,15 @@ struct HopperConsumer {
         HopperRows<Config> rows;
         KERNEL_UNROLL
         for (int row = 0; row < 2; ++row) {
-            rows.m[row] = first_max<fault>();
+            rows.m[row] = first_max();
             rows.l[row] = 0.0f;
         }
         KERNEL_UNROLL
         for (int i = 0; i < Config::outputs; ++i) rows.acc[i] = 0.0f;
         if (work.kv_tiles > 0) attend(rows, work TILESCOPE_BLOCK_ARG);
         const int stored =
-            fault == Fault::consumers_swapped ? thread.first_row ^ Config::group_rows : thread.first_row;
-        store_block<Config, fault>(args, rows, work, stored, thread.lane TILESCOPE_BLOCK_ARG);
+            FAULT(consumers_swapped) ? thread.first_row ^ Config::group_rows : thread.first_row;
+        store_block<Config>(args, rows, work, stored, thread.lane TILESCOPE_BLOCK_ARG);
     }
 };
 

@@ -20,11 +20,11 @@ KERNEL_FUNCTION int all_blocks(const HopperSchedule& schedule) {
 }
 
 /// The block of queries of a number; none where it is behind the last.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION HopperWork work_numbered(const AttentionArgs& args, const HopperSchedule& schedule,
                                          int number) {
     const int all = all_blocks(schedule);
-    if (number >= (fault == Fault::block_left_out ? all - 1 : all)) return {-1, 0, 0, 0};
+    if (number >= (FAULT(block_left_out) ? all - 1 : all)) return {-1, 0, 0, 0};
     const auto [head, q_block] = block_of(schedule, number);
     return {q_block, head % args.heads, head / args.heads, kv_tile_count<Config>(args, q_block)};
 }

@@ -45,7 +45,7 @@ KERNEL_FUNCTION void store_row(const HopperOutput<Config>& output, const Attenti
 }
 
 /// Stores the thread's rows; `first_row` is the warp's first one in the query block.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void store_block(const AttentionArgs& args, const HopperRows<Config>& rows,
                                  const HopperWork& work, int first_row, int lane TILESCOPE_CALL_PARAM) {
     const HopperDescales descales = descales_of<Config>(args, work);
@@ -58,19 +58,22 @@ KERNEL_FUNCTION void store_block(const AttentionArgs& args, const HopperRows<Con
         float l = rows.l[half];
         l += __shfl_xor_sync(0xffffffffu, l, 1);
         l += __shfl_xor_sync(0xffffffffu, l, 2);
-        store_lse<HopperStored<Config>, fault>(args, output, descaled<Config>({rows.m[half], l}, descales),
-                                               row, lane TILESCOPE_BLOCK_ARG);
-        const float factor = output_factor<Config, fault>(l, descales);
+        store_lse<HopperStored<Config>>(args, output, descaled<Config>({rows.m[half], l}, descales), row,
+                                        lane TILESCOPE_BLOCK_ARG);
+        const float factor = output_factor<Config>(l, descales);
         KERNEL_UNROLL
         for (int tile = 0; tile < Config::feature_tiles; ++tile) {
             const float* const pair = &rows.acc[tile * 4 + half * 2];
             pairs[tile * 2 + half] = pack<typename Config::Output>(pair[0] * factor, pair[1] * factor);
         }
-        if constexpr (fault == Fault::store_not_fenced) {
-            copy_row_before_it_is_stored<Config>(output, args, pairs, row, half, lane);
-        } else {
-            store_row<Config>(output, args, pairs, half, lane);
+        // Faults have one configuration, and others may have no room for it.
+        if constexpr (with_faults) {
+            if (FAULT(store_not_fenced)) {
+                copy_row_before_it_is_stored<Config>(output, args, pairs, row, half, lane);
+                continue;
+            }
         }
+        store_row<Config>(output, args, pairs, half, lane);
     }
     TILESCOPE_FRAGMENT(o, 0, pairs_of<HopperStored<Config>>(pairs), MmaAccumulator{first_row, 0, lane});
 }

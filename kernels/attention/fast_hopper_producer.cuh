@@ -17,7 +17,7 @@ KERNEL_FUNCTION void fetch_tile(const void* tile, const CUtensorMap& map, Shared
     copy_box_async(tile, map, full, 0, first_row, first_part, head);
 }
 
-template <class Config, Fault fault, bool record>
+template <class Config, bool record>
 KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
                              const HopperSchedule& schedule, HopperShared<Config>& shared) {
     prefetch_map(maps.q);
@@ -31,9 +31,9 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
     KERNEL_ROLLED
     for (int round = 0; record || round < rounds; ++round) {
         const int number = record ? next.number : number_in_round(round);
-        const HopperWork work = work_numbered<Config, fault>(args, schedule, number);
+        const HopperWork work = work_numbered<Config>(args, schedule, number);
         if (!record && (work.q_block < 0 || work.kv_tiles == 0)) continue;
-        const int kv_head = work.batch * args.heads_kv + head_kv<fault>(args, work.head);
+        const int kv_head = work.batch * args.heads_kv + head_kv(args, work.head);
         shared.q_empty.wait(q_parity ^ 1);
         q_parity ^= 1;
         if constexpr (record) {
@@ -60,12 +60,12 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
             }
             if (tile < work.kv_tiles) {
                 // Consumers that do not wait for the tile are here before it.
-                if constexpr (fault == Fault::parity_kept) be_late();
+                if (FAULT(parity_kept)) be_late();
                 fetch_tile<Config>(shared.k[k.stage], maps.k, shared.k_full[k.stage], shared.k_empty[k.stage],
                                    k.parity, tile * Config::block_n, 0, kv_head);
                 k.advance();
                 // V, which they do wait for, arrives after it.
-                if constexpr (fault == Fault::parity_kept) be_late();
+                if (FAULT(parity_kept)) be_late();
             }
             if (tile > 0) {
                 fetch_tile<Config>(shared.v[v.stage], maps.v, shared.v_full[v.stage], shared.v_empty[v.stage],

@@ -27,7 +27,7 @@ namespace tilescope::KERNEL_BUILD {
 template <class Config>
 KERNEL_FUNCTION HopperDescales descales_of(const AttentionArgs& args, const HopperWork& work) {
     if constexpr (!Config::is_fp8) return {1.0f, 1.0f};
-    const int kv = work.batch * args.heads_kv + head_kv<Fault::none>(args, work.head);
+    const int kv = work.batch * args.heads_kv + head_kv(args, work.head);
     return {args.descale_q[work.batch * args.heads + work.head] * args.descale_k[kv], args.descale_v[kv]};
 }
 
@@ -46,10 +46,10 @@ KERNEL_FUNCTION RowState descaled(RowState row, const HopperDescales& descales) 
 }
 
 /// What the accumulator is multiplied with. The scale of P is in the row sum, too.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION float output_factor(float l, const HopperDescales& descales) {
-    if constexpr (!Config::is_fp8) return normaliser<fault>(l);
-    return normaliser<fault>(l) * descales.outputs;
+    if constexpr (!Config::is_fp8) return normaliser(l);
+    return normaliser(l) * descales.outputs;
 }
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -27,18 +27,17 @@ using HopperP = std::uint32_t[Config::key_depths][4];
 namespace tilescope::KERNEL_BUILD {
 
 /// Puts -inf where a query does not see a key, in tiles that some query of the warp sees only in part.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void mask_tile(float (&s)[Config::scores], const AttentionArgs& args, int first_query,
                                int first_key, int lane) {
-    const int seen_by_all = args.causal
-                                ? smaller(args.seqlen_kv, first_query + diagonal_offset<fault>(args) + 1)
-                                : args.seqlen_kv;
+    const int seen_by_all =
+        args.causal ? smaller(args.seqlen_kv, first_query + diagonal_offset(args) + 1) : args.seqlen_kv;
     if (first_key + Config::block_n <= seen_by_all) return;
     KERNEL_UNROLL
     for (int row = 0; row < 2; ++row) {
         const int query = first_query + row * 8 + lane / 4;
-        const int last = args.causal ? smaller(args.seqlen_kv - 1, query + diagonal_offset<fault>(args))
-                                     : args.seqlen_kv - 1;
+        const int last =
+            args.causal ? smaller(args.seqlen_kv - 1, query + diagonal_offset(args)) : args.seqlen_kv - 1;
         const int last_column = last - first_key - lane % 4 * 2;
         KERNEL_UNROLL
         for (int i = row * 2; i < Config::scores; i += 4) {
@@ -50,7 +49,7 @@ KERNEL_FUNCTION void mask_tile(float (&s)[Config::scores], const AttentionArgs& 
 
 /// Raises the maxima to those of the tile. What was summed up under the ones before is to be multiplied with
 /// `rescale`.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void raise_maxima(float (&rescale)[2], HopperRows<Config>& rows,
                                   const float (&s)[Config::scores], float scale) {
     KERNEL_UNROLL
@@ -64,38 +63,38 @@ KERNEL_FUNCTION void raise_maxima(float (&rescale)[2], HopperRows<Config>& rows,
             odd = fmaxf(odd, s[i + 1]);
         }
         const float before = rows.m[row];
-        rows.m[row] = fmaxf(before, row_max_of<fault>(fmaxf(even, odd)));
+        rows.m[row] = fmaxf(before, row_max_of(fmaxf(even, odd)));
         rescale[row] = power_of_two((before - finite_max(rows.m[row])) * scale);
     }
 }
 
 /// Scores become probabilities, which are added to the row sums.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void exponentials(float (&s)[Config::scores], HopperRows<Config>& rows,
                                   const float (&rescale)[2], float scale) {
     float scaled_max[2];
     float sums[2][2];
     KERNEL_UNROLL
     for (int row = 0; row < 2; ++row) {
-        scaled_max[row] = compared_max<fault>(rows.m[row]) * scale;
+        scaled_max[row] = compared_max(rows.m[row]) * scale;
         if constexpr (Config::is_fp8) scaled_max[row] -= p_exponent<Config>;
-        sums[row][0] = fault == Fault::l_not_rescaled ? rows.l[row] : rows.l[row] * rescale[row];
+        sums[row][0] = FAULT(l_not_rescaled) ? rows.l[row] : rows.l[row] * rescale[row];
         sums[row][1] = 0.0f;
     }
     KERNEL_UNROLL
     for (int i = 0; i < Config::scores; ++i) {
-        s[i] = power<fault>(s[i], scale, scaled_max[i / 2 % 2]);
+        s[i] = power(s[i], scale, scaled_max[i / 2 % 2]);
         sums[i / 2 % 2][i % 2] += s[i];
     }
     KERNEL_UNROLL
     for (int row = 0; row < 2; ++row) rows.l[row] = sums[row][0] + sums[row][1];
 }
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void rescale_acc(HopperRows<Config>& rows, const float (&rescale)[2]) {
     KERNEL_UNROLL
     for (int i = 0; i < Config::outputs; ++i) {
-        rows.acc[i] = rescaled<fault>(rows.acc[i], rescale[i / 2 % 2]);
+        rows.acc[i] = rescaled(rows.acc[i], rescale[i / 2 % 2]);
     }
 }
 
@@ -104,7 +103,7 @@ KERNEL_FUNCTION std::uint32_t pack_codes(float first, float second, float third,
     return to_e4m3_pair(first, second) | to_e4m3_pair(third, fourth) << 16;
 }
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void pack_p(HopperP<Config>& p, const float (&s)[Config::scores]) {
     KERNEL_UNROLL
     for (int depth = 0; depth < Config::key_depths; ++depth) {
@@ -115,8 +114,7 @@ KERNEL_FUNCTION void pack_p(HopperP<Config>& p, const float (&s)[Config::scores]
                 p[depth][i] = pack_codes(pairs[0], pairs[1], pairs[4], pairs[5]);
             } else {
                 const float* const pair = &s[depth * 8 + i * 2];
-                p[depth][i] =
-                    pack<typename Config::Element>(staged_p<fault>(pair[0]), staged_p<fault>(pair[1]));
+                p[depth][i] = pack<typename Config::Element>(staged_p(pair[0]), staged_p(pair[1]));
             }
         }
     }

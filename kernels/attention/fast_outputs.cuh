@@ -34,11 +34,10 @@ KERNEL_FUNCTION void add_lanes(FastRows<Config>& rows) {
 }
 
 /// What the accumulator is multiplied with; 0 in a row that saw no key.
-template <Fault fault>
 KERNEL_FUNCTION float normaliser(float row_sum) {
-    if constexpr (fault == Fault::not_normalised) return 1.0f;
+    if (FAULT(not_normalised)) return 1.0f;
     const float inverse = row_sum == 0.0f ? 0.0f : 1.0f / row_sum;
-    return fault == Fault::double_normalised ? inverse * inverse : inverse;
+    return FAULT(double_normalised) ? inverse * inverse : inverse;
 }
 
 /// A row of o and lse in global memory, as a lane stores it.
@@ -59,20 +58,21 @@ struct FastOutput {
     }
 };
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void store_lse(const AttentionArgs& args, const FastOutput<Config>& output, RowState state,
                                int row, int lane TILESCOPE_CALL_PARAM) {
     if (lane % 4 != 0 || !output.inside) return;
-    const float lse = log_sum_exp<fault>(state.m * args.sm_scale, state.l);
+    const float lse = log_sum_exp(state.m * args.sm_scale, state.l);
     args.lse[output.row] = lse;
     TILESCOPE_VALUE(lse, 0, row, 0, lse);
 }
 
-/// Stores the warp's rows. `head` counts those of all batch entries, `first_query` is the block's.
-template <class Config, Fault fault>
+/// Stores the warp's rows, but for features from `covered` on. `head` counts those of all batch entries, `first_query` is
+/// the block's.
+template <class Config, int covered>
 KERNEL_FUNCTION void store_rows(const AttentionArgs& args, const FastRows<Config>& rows, std::int64_t head,
                                 int first_query, const FastThread& thread TILESCOPE_CALL_PARAM) {
-    constexpr int tiles = covered_features<Config, fault>() / 8;
+    constexpr int tiles = covered / 8;
     KERNEL_UNROLL
     for (int row = 0; row < Config::row_tiles; ++row) {
         std::uint32_t pairs[tiles * 2];
@@ -81,15 +81,15 @@ KERNEL_FUNCTION void store_rows(const AttentionArgs& args, const FastRows<Config
         for (int half = 0; half < 2; ++half) {
             const int lane_row = first_row + half * 8 + thread.lane / 4;
             const FastOutput<Config> output(args, head, first_query + lane_row, thread.lane);
-            const float factor = normaliser<fault>(rows.l[row][half]);
+            const float factor = normaliser(rows.l[row][half]);
             KERNEL_UNROLL
             for (int tile = 0; tile < tiles; ++tile) {
                 const float* const acc = &rows.acc[row][tile][half * 2];
                 pairs[tile * 2 + half] = pack<typename Config::Element>(acc[0] * factor, acc[1] * factor);
                 output.store(tile, pairs[tile * 2 + half]);
             }
-            store_lse<Config, fault>(args, output, {rows.m[row][half], rows.l[row][half]}, lane_row,
-                                     thread.lane TILESCOPE_BLOCK_ARG);
+            store_lse<Config>(args, output, {rows.m[row][half], rows.l[row][half]}, lane_row,
+                              thread.lane TILESCOPE_BLOCK_ARG);
         }
         TILESCOPE_FRAGMENT(o, 0, pairs_of<Config>(pairs), MmaAccumulator{first_row, 0, thread.lane});
     }
@@ -171,10 +171,10 @@ KERNEL_FUNCTION void store_merged(const AttentionArgs& args, const FastParts<Con
         KERNEL_UNROLL
         for (int half = 0; half < 2; ++half) {
             const RowState state = merged_state(parts, lane_row + half * 8, scale, weights[half]);
-            factors[half] = normaliser<Fault::none>(state.l);
+            factors[half] = normaliser(state.l);
             if (thread.split != 0) continue;
-            store_lse<Config, Fault::none>(args, outputs[half], state, lane_row + half * 8,
-                                           thread.lane TILESCOPE_BLOCK_ARG);
+            store_lse<Config>(args, outputs[half], state, lane_row + half * 8,
+                              thread.lane TILESCOPE_BLOCK_ARG);
         }
         std::uint32_t pairs[tiles * 2];
         KERNEL_UNROLL

@@ -8,7 +8,7 @@
 
 namespace tilescope {
 
-/// A mistake that a kernel can be compiled with; none is the healthy kernel.
+/// A mistake that a kernel can be told to make; none is the healthy kernel.
 enum class Fault : std::uint8_t {
     none,
     q_row_zeroed,
@@ -76,7 +76,7 @@ enum class Fault : std::uint8_t {
     lse_base2,
 };
 
-/// Kernels that can be compiled with a fault, a bit for each; fast has faults of mma.sync and of wgmma.
+/// Kernels that can be told to make a fault, a bit for each; fast has faults of mma.sync and of wgmma.
 enum class FaultyKernel : std::uint32_t {
     none = 0,
     scalar = 1,

@@ -77,25 +77,24 @@ KERNEL_FUNCTION Fp8Lane fp8_lane() {
 }
 
 /// What a product of codes is multiplied with to give the score.
-template <Fault fault>
 KERNEL_FUNCTION float score_scale(const AttentionArgs& args, int batch, int head) {
-    const int kv = head_kv<fault>(args, head);
-    const int k_index = batch * args.heads_kv + (fault == Fault::descale_of_query_head ? head : kv);
+    const int kv = head_kv(args, head);
+    const int k_index = batch * args.heads_kv + (FAULT(descale_of_query_head) ? head : kv);
     const float q = args.descale_q[batch * args.heads + head];
-    const float k = fault == Fault::descale_k_missing ? 1.0f : args.descale_k[k_index];
-    return (fault == Fault::descale_q_twice ? q * q : q) * k * args.sm_scale;
+    const float k = FAULT(descale_k_missing) ? 1.0f : args.descale_k[k_index];
+    return (FAULT(descale_q_twice) ? q * q : q) * k * args.sm_scale;
 }
 
 /// What an element of the accumulator is multiplied with to give that of P V.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION float output_scale(const AttentionArgs& args, int batch, int head) {
     const float of_p = Config::p_in_fp8 ? 1.0f / fp8_p_scale : 1.0f;
-    if constexpr (fault == Fault::descale_v_missing) return of_p;
-    return args.descale_v[batch * args.heads_kv + head_kv<fault>(args, head)] * of_p;
+    if (FAULT(descale_v_missing)) return of_p;
+    return args.descale_v[batch * args.heads_kv + head_kv(args, head)] * of_p;
 }
 
 /// The warp's 16 rows of s = Q K^T, of codes.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void multiply_qk(const Fp8Shared<Config>& shared, const Fp8Lane& at,
                                  float (&s)[Config::key_tiles][4]) {
     const int group = at.lane / 4;
@@ -103,7 +102,7 @@ KERNEL_FUNCTION void multiply_qk(const Fp8Shared<Config>& shared, const Fp8Lane&
     const E4m3* const k = shared.k + group * Config::ld + at.column * 2;
     KERNEL_ROLLED
     for (int d = 0; d < Config::head_dim; d += Config::depth) {
-        const bool whole = d + Config::depth <= score_depth<Config, fault>();
+        const bool whole = d + Config::depth <= score_depth<Config>();
         const std::uint32_t a[4] = {four_codes(q + d), four_codes(q + 8 * Config::ld + d),
                                     whole ? four_codes(q + d + 16) : 0,
                                     whole ? four_codes(q + 8 * Config::ld + d + 16) : 0};
@@ -116,21 +115,18 @@ KERNEL_FUNCTION void multiply_qk(const Fp8Shared<Config>& shared, const Fp8Lane&
 }
 
 /// An element of P as the PV product reads it.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION typename Config::P cast_p(float p) {
     if constexpr (!Config::p_in_fp8) {
         return to_half(p);
-    } else if constexpr (fault == Fault::p_not_scaled) {
-        return to_e4m3(p);
-    } else if constexpr (fault == Fault::p_not_saturated) {
-        return to_e4m3_without_saturation(p * 2.0f * fp8_p_scale);
     } else {
-        return to_e4m3(p * fp8_p_scale);
+        if (FAULT(p_not_saturated)) return to_e4m3_without_saturation(p * 2.0f * fp8_p_scale);
+        return to_e4m3(p * (FAULT(p_not_scaled) ? 1.0f : fp8_p_scale));
     }
 }
 
 /// Scores, maximum, P and row sum of the calling thread's columns of one of its rows, 0 or 1.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void softmax_row(const CudaBlock& block, Fp8State<Config>& state,
                                  float (&s)[Config::key_tiles][4], int which, const AttentionArgs& args,
                                  const Fp8Lane& at, int kv_tile TILESCOPE_CALL_PARAM) {
@@ -142,10 +138,10 @@ KERNEL_FUNCTION void softmax_row(const CudaBlock& block, Fp8State<Config>& state
     for (int i = 0; i < Config::key_tiles * 2; ++i) {
         float& score = s[i / 2][which * 2 + i % 2];
         const int key = kv_tile * Config::block_n + i / 2 * Config::tile + at.column + i % 2;
-        score = masked_score<fault>(args, score, query, key);
-        tile_max.value = max_with<fault>(args, tile_max.value, score, key);
+        score = masked_score(args, score, query, key);
+        tile_max.value = max_with(args, tile_max.value, score, key);
     }
-    if constexpr (fault != Fault::max_own_lane) block.reduce_rows<Config::lanes>(tile_max, Larger());
+    if (!FAULT(max_own_lane)) block.reduce_rows<Config::lanes>(tile_max, Larger());
 
     const float m_before = running.m;
     running.m = fmaxf(m_before, tile_max.value);
@@ -158,13 +154,13 @@ KERNEL_FUNCTION void softmax_row(const CudaBlock& block, Fp8State<Config>& state
     KERNEL_UNROLL
     for (int i = 0; i < Config::key_tiles * 2; ++i) {
         const int element = which * 2 + i % 2;
-        const float probable = probability<fault>(s[i / 2][element], running.m);
+        const float probable = probability(s[i / 2][element], running.m);
         tile_sum.value += probable;
-        if (p_is_filled<fault>(i / 2, s[i / 2][element]))
-            state.p[i / 2][element] = cast_p<Config, fault>(staged_p<fault>(probable));
+        if (p_is_filled(i / 2, s[i / 2][element]))
+            state.p[i / 2][element] = cast_p<Config>(staged_p(probable));
     }
     block.reduce_rows<Config::lanes>(tile_sum, Plus());
-    running.l = next_row_sum<fault>(running.l, running.rescale, tile_sum.value);
+    running.l = next_row_sum(running.l, running.rescale, tile_sum.value);
     if (at.column == 0) {
         TILESCOPE_VALUE(l, kv_tile, row, 0, running.l);
     }
@@ -191,40 +187,41 @@ KERNEL_FUNCTION void multiply_pv(const Fp8Shared<Config>& shared, const Fp8Lane&
 }
 
 /// Adds one KV tile, which lies in shared memory, to the running state.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void fp8_tile(const CudaBlock& block, const Fp8Shared<Config>& shared,
                               Fp8State<Config>& state, const AttentionArgs& args, const Fp8Lane& at,
                               int kv_tile TILESCOPE_CALL_PARAM) {
     TILESCOPE_TILE(k, kv_tile, shared.k, Config::ld, threadIdx.x, Config::threads);
     TILESCOPE_TILE(v, kv_tile, shared.v, Config::ld, threadIdx.x, Config::threads);
     float s[Config::key_tiles][4] = {};
-    multiply_qk<Config, fault>(shared, at, s);
+    multiply_qk<Config>(shared, at, s);
     KERNEL_UNROLL
     for (int which = 0; which < 2; ++which) {
-        softmax_row<Config, fault>(block, state, s, which, args, at, kv_tile TILESCOPE_BLOCK_ARG);
+        softmax_row<Config>(block, state, s, which, args, at, kv_tile TILESCOPE_BLOCK_ARG);
     }
     TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{at.first_row, 0, at.lane});
     TILESCOPE_FRAGMENT(p, kv_tile, state.p, MmaAccumulator{at.first_row, 0, at.lane});
     KERNEL_UNROLL
     for (int i = 0; i < Config::feature_tiles * 4; ++i) {
-        state.acc[i / 4][i % 4] = rescaled<fault>(state.acc[i / 4][i % 4], state.rows[i % 4 / 2].rescale);
+        state.acc[i / 4][i % 4] = rescaled(state.acc[i / 4][i % 4], state.rows[i % 4 / 2].rescale);
     }
     multiply_pv<Config>(shared, at, state);
     KERNEL_UNROLL
     for (int i = 0; i < Config::feature_tiles * 4; ++i) {
-        state.acc[i / 4][i % 4] = kept<fault>(state.acc[i / 4][i % 4]);
+        state.acc[i / 4][i % 4] = kept(state.acc[i / 4][i % 4]);
     }
     TILESCOPE_FRAGMENT(acc, kv_tile, state.acc, MmaAccumulator{at.first_row, 0, at.lane});
 }
 
-template <class Config, Fault fault>
+/// Stores o, but for features from `covered` on, and lse.
+template <class Config, int covered>
 KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>& state,
                                  const AttentionArgs& args, const Fp8Lane& at TILESCOPE_CALL_PARAM) {
-    const float scale = output_scale<Config, fault>(args, block.batch(), block.head());
-    Half o[covered_features<Config, fault>() / Config::tile][4];
+    const float scale = output_scale<Config>(args, block.batch(), block.head());
+    Half o[covered / Config::tile][4];
     KERNEL_UNROLL
-    for (int i = 0; i < covered_features<Config, fault>() / 2; ++i) {
-        o[i / 4][i % 4] = normalised<fault>(state.acc[i / 4][i % 4] * scale, state.rows[i % 4 / 2].l);
+    for (int i = 0; i < covered / 2; ++i) {
+        o[i / 4][i % 4] = normalised(state.acc[i / 4][i % 4] * scale, state.rows[i % 4 / 2].l);
     }
     KERNEL_UNROLL
     for (int which = 0; which < 2; ++which) {
@@ -235,12 +232,12 @@ KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>&
             (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
         Half* const to = static_cast<Half*>(args.o) + output * Config::head_dim + at.column;
         KERNEL_UNROLL
-        for (int tile = 0; tile < covered_features<Config, fault>() / Config::tile; ++tile) {
+        for (int tile = 0; tile < covered / Config::tile; ++tile) {
             to[tile * Config::tile] = o[tile][which * 2];
             to[tile * Config::tile + 1] = o[tile][which * 2 + 1];
         }
         if (at.column == 0) {
-            const float lse = log_sum_exp<fault>(state.rows[which].m, state.rows[which].l);
+            const float lse = log_sum_exp(state.rows[which].m, state.rows[which].l);
             args.lse[output] = lse;
             TILESCOPE_VALUE(lse, 0, row, 0, lse);
         }
@@ -249,22 +246,22 @@ KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>&
 }
 
 /// Attention of one block of queries.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION void fp8_block(const CudaBlock& block, Fp8Shared<Config>& shared,
                                const AttentionArgs& args TILESCOPE_CALL_PARAM) {
     const std::int64_t q_matrix =
         (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
     const std::int64_t kv_matrix =
-        (std::int64_t(block.batch()) * args.heads_kv + head_kv<fault>(args, block.head())) * args.seqlen_kv *
+        (std::int64_t(block.batch()) * args.heads_kv + head_kv(args, block.head())) * args.seqlen_kv *
         Config::head_dim;
     stage_rows<Config>(block, shared.q, static_cast<const E4m3*>(args.q) + q_matrix,
-                       q_rows<Config, fault>(args, block.q_block()), Config::block_m);
+                       q_rows<Config>(args, block.q_block()), Config::block_m);
     block.commit();
     const Fp8Lane at = fp8_lane();
     Fp8State<Config> state = {};
-    state.rows[0] = state.rows[1] = {first_max<fault>(), 0.0f, 1.0f};
+    state.rows[0] = state.rows[1] = {first_max(), 0.0f, 1.0f};
     AttentionArgs scaled = args;
-    scaled.sm_scale = score_scale<fault>(args, block.batch(), block.head());
+    scaled.sm_scale = score_scale(args, block.batch(), block.head());
     block.wait<0>();
     block.sync();
     TILESCOPE_TILE(q, 0, shared.q, Config::ld, threadIdx.x, Config::threads);
@@ -272,19 +269,23 @@ KERNEL_FUNCTION void fp8_block(const CudaBlock& block, Fp8Shared<Config>& shared
     const int tiles = kv_tile_count<Config>(args, block.q_block());
     for (int kv_tile = 0; kv_tile < tiles; ++kv_tile) {
         stage_rows<Config>(block, shared.k, static_cast<const E4m3*>(args.k) + kv_matrix,
-                           k_rows<Config, fault>(args, kv_tile), Config::block_n);
+                           k_rows<Config>(args, kv_tile), Config::block_n);
         stage_rows<Config>(block, shared.v, static_cast<const E4m3*>(args.v) + kv_matrix,
-                           v_rows<Config, fault>(args, kv_tile), Config::block_n);
+                           v_rows<Config>(args, kv_tile), Config::block_n);
         block.commit();
         block.wait<0>();
         block.sync();
-        fp8_tile<Config, fault>(block, shared, state, scaled, at, kv_tile TILESCOPE_BLOCK_ARG);
+        fp8_tile<Config>(block, shared, state, scaled, at, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
     }
-    fp8_outputs<Config, fault>(block, state, args, at TILESCOPE_BLOCK_ARG);
+    if (FAULT(columns_uncovered)) {
+        fp8_outputs<Config, Config::head_dim - uncovered>(block, state, args, at TILESCOPE_BLOCK_ARG);
+    } else {
+        fp8_outputs<Config, Config::head_dim>(block, state, args, at TILESCOPE_BLOCK_ARG);
+    }
 }
 
-template <class Config, Fault fault, bool record>
+template <class Config, bool record>
 __global__ void __launch_bounds__(Config::threads, Config::resident_blocks)
     fp8_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
     static_assert(sizeof(Fp8Shared<Config>) <= shared_memory_budget);
@@ -292,22 +293,22 @@ __global__ void __launch_bounds__(Config::threads, Config::resident_blocks)
     auto& shared = *reinterpret_cast<Fp8Shared<Config>*>(shared_bytes);
     const CudaBlock block;
     TILESCOPE_BLOCK_CALL(record, sink, block.batch(), block.head(), block.q_block(),
-                         fp8_block<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG));
+                         fp8_block<Config>(block, shared, args TILESCOPE_BLOCK_ARG));
 }
 
 struct Fp8Kernel {
     template <KernelConfig config>
     using ConfigOf = Fp8Config<config.block_m, config.block_n, config.head_dim, config.p_in_fp8>;
 
-    template <class Config, Fault fault>
+    template <class Config>
     static auto function() {
-        return fp8_kernel<Config, fault, with_hooks>;
+        return fp8_kernel<Config, with_hooks>;
     }
 
-    template <class Config, Fault fault>
+    template <class Config>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        auto* const kernel = TILESCOPE_RECORDS(sink) ? fp8_kernel<Config, fault, with_hooks>
-                                                     : fp8_kernel<Config, fault, without_hooks>;
+        auto* const kernel =
+            TILESCOPE_RECORDS(sink) ? fp8_kernel<Config, with_hooks> : fp8_kernel<Config, without_hooks>;
         return launch_attention<Config>(kernel, "fp8", sizeof(Fp8Shared<Config>),
                                         args TILESCOPE_SINK_ARG(sink));
     }

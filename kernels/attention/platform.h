@@ -8,8 +8,6 @@
 
 #include <cstdint>
 
-#include "kernels/attention/faults.h"
-
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define KERNEL_FUNCTION __device__ __forceinline__
@@ -32,28 +30,21 @@
 #define KERNEL_BUILD plain
 #endif
 
-// Whether a kernel is compiled with a mistake: its template parameter `fault` says with which. On the CPU the
-// faulty build is compiled once, and told at run time: what both compile asks here, and never `if constexpr`.
-#if defined(PLANTED_FAULTS) && !defined(__CUDACC__)
-#define FAULT(mistake) (played_fault == Fault::mistake)
-#else
-#define FAULT(mistake) (fault == Fault::mistake)
-#endif
-
 namespace tilescope::KERNEL_BUILD {
 
-/// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of the many faulty
-/// ones there is one copy each.
+/// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of a faulty
+/// one there is no other copy.
 #ifdef DEBUG_DUMP
 inline constexpr bool with_hooks = true;
 #else
 inline constexpr bool with_hooks = false;
 #endif
 #ifdef PLANTED_FAULTS
-inline constexpr bool without_hooks = true;
+inline constexpr bool with_faults = true;
 #else
-inline constexpr bool without_hooks = false;
+inline constexpr bool with_faults = false;
 #endif
+inline constexpr bool without_hooks = with_faults;
 
 }  // namespace tilescope::KERNEL_BUILD
 
@@ -78,9 +69,6 @@ KERNEL_FUNCTION float stored(float value) {
 }
 
 #else
-
-/// The mistake of the thread block that this thread plays.
-inline thread_local Fault played_fault = Fault::none;
 
 struct Half {
     _Float16 value;

@@ -19,10 +19,9 @@ struct ScalarOnCpu {
     template <KernelConfig config>
     using ConfigOf = ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
 
-    /// Shared memory starts undefined: every word of it holds `shared_word` when a block begins. `played` is
-    /// the mistake of a faulty build, whose `fault` is none.
-    template <class Config, Fault fault>
-    static Launch launch(const AttentionArgs& args, Fault played,
+    /// Shared memory starts undefined: every word of it holds `shared_word` when a block begins.
+    template <class Config>
+    static Launch launch(const AttentionArgs& args, [[maybe_unused]] Fault fault,
                          std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
         using Shared = ScalarShared<Config>;
         constexpr std::size_t words = sizeof(Shared) / sizeof(shared_word);
@@ -31,7 +30,9 @@ struct ScalarOnCpu {
         const std::int64_t blocks = std::int64_t(args.batch) * args.heads * q_blocks;
 #pragma omp parallel
         {
-            played_fault = played;
+#ifdef PLANTED_FAULTS
+            host_fault = fault;
+#endif
             const auto shared = std::make_unique_for_overwrite<Shared>();
 #pragma omp for schedule(dynamic)
             for (std::int64_t i = 0; i < blocks; ++i) {
@@ -42,7 +43,7 @@ struct ScalarOnCpu {
                 CpuBlock<Config::threads> block(int(i % q_blocks), int(i / q_blocks % args.heads),
                                                 int(i / q_blocks / args.heads));
                 TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
-                scalar_attention<Config, fault>(block, *shared, args TILESCOPE_BLOCK_ARG);
+                scalar_attention<Config>(block, *shared, args TILESCOPE_BLOCK_ARG);
             }
         }
         return {unsigned(q_blocks), unsigned(args.heads), unsigned(args.batch), unsigned(Config::threads),
@@ -56,7 +57,7 @@ Launch scalar_on_cpu(const AttentionArgs& args, [[maybe_unused]] const KernelCon
     using Kernel = ScalarOnCpu<ScalarConfig>;
 #ifdef PLANTED_FAULTS
     using Config = typename Kernel::template ConfigOf<faulty.config>;
-    return Kernel::template launch<Config, Fault::none>(args, fault, shared_word, sink);
+    return Kernel::template launch<Config>(args, fault, shared_word, sink);
 #else
     return launch_config<Kernel, configs>(config, args, fault, shared_word, sink);
 #endif

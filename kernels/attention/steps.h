@@ -5,9 +5,9 @@
 // it is computed.
 
 #include "kernels/attention/attention_args.h"
-#include "kernels/attention/faults.h"
 #include "kernels/attention/guards.h"
 #include "kernels/attention/platform.h"
+#include "kernels/attention/played_fault.h"
 
 namespace tilescope {
 
@@ -30,7 +30,6 @@ KERNEL_FUNCTION int smaller(int a, int b) {
 }
 
 /// The KV head that query head `head` reads.
-template <Fault fault>
 KERNEL_FUNCTION int head_kv(const AttentionArgs& args, int head) {
     if (FAULT(head_modulo)) {
         return head % args.heads_kv;
@@ -54,7 +53,7 @@ struct RowRange {
     int end;
 };
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION RowRange q_rows(const AttentionArgs& args, int q_block) {
     const int first = q_block * Config::block_m;
     const int end = smaller(first + Config::block_m, args.seqlen_q);
@@ -67,7 +66,7 @@ struct RowLayout {
     std::int64_t stride;
 };
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION RowLayout q_layout(const AttentionArgs& args, int batch, int head) {
     if (FAULT(bshd_as_bhsd)) {
         return {(std::int64_t(batch) * args.seqlen_q * args.heads + head) * Config::head_dim,
@@ -78,44 +77,44 @@ KERNEL_FUNCTION RowLayout q_layout(const AttentionArgs& args, int batch, int hea
     }
 }
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION RowRange k_rows(const AttentionArgs& args, int kv_tile) {
     const int tile = FAULT(stale_k_tile) && kv_tile >= 2 ? kv_tile - 1 : kv_tile;
     return {tile * Config::block_n, args.seqlen_kv};
 }
 
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION RowRange v_rows(const AttentionArgs& args, int kv_tile) {
     const int first = (FAULT(v_next_tile) ? kv_tile + 1 : kv_tile) * Config::block_n;
     return {first, FAULT(nan_times_zero) ? first + Config::block_n : args.seqlen_kv};
 }
 
 /// Elements of head_dim that a score sums over.
-template <class Config, Fault fault>
-KERNEL_FUNCTION constexpr int score_depth() {
+template <class Config>
+KERNEL_FUNCTION int score_depth() {
     return FAULT(k_slice_missing) ? Config::head_dim - 16 : Config::head_dim;
 }
 
 /// The element of head_dim that the calling lane's dot products begin with.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION int first_depth(int lane) {
     return FAULT(score_in_lane_0) ? lane * (Config::head_dim / Config::lanes) : 0;
 }
 
 /// Place of element `depth` of a key in its tile.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION int place_in_k(int column, int depth) {
     return FAULT(k_row_major) ? depth * Config::ld + column : column * Config::ld + depth;
 }
 
 /// The key of a column of a tile, as the mask sees it.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION int masked_key(int kv_tile, int column) {
     return FAULT(mask_tile_local) ? column : kv_tile * Config::block_n + column;
 }
 
 /// The score as the softmax sees it: scaled, -inf where masked.
-template <Fault fault, class Guards = NoGuards>
+template <class Guards = NoGuards>
 KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int query, int key) {
     if (FAULT(half_scores)) product = to_float(to_half(product));
     float score = product * args.sm_scale;
@@ -131,14 +130,12 @@ KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int
 }
 
 /// The row maximum with one more score.
-template <Fault fault>
 KERNEL_FUNCTION float max_with(const AttentionArgs& args, float row_max, float score, int key) {
     if (FAULT(tail_counted) && key >= args.seqlen_kv) return row_max;
     return fmaxf(row_max, score);
 }
 
-template <Fault fault>
-KERNEL_FUNCTION constexpr float first_max() {
+KERNEL_FUNCTION float first_max() {
     return FAULT(m_starts_at_zero) ? 0.0f : -INFINITY;
 }
 
@@ -148,7 +145,7 @@ KERNEL_FUNCTION float finite_max(float row_max) {
 }
 
 /// Gives the lanes of a row the largest of their scores.
-template <class Config, Fault fault, class Block, class Values>
+template <class Config, class Block, class Values>
 KERNEL_FUNCTION void reduce_max(Block& block, Values& values) {
     if (FAULT(wrong_lanes)) {
         block.template reduce_rows<32 / Config::lanes, Config::lanes>(values, Larger());
@@ -162,7 +159,7 @@ KERNEL_FUNCTION void reduce_max(Block& block, Values& values) {
 }
 
 /// exp(score - row_max).
-template <Fault fault, class Guards = NoGuards>
+template <class Guards = NoGuards>
 KERNEL_FUNCTION float probability(float score, float row_max) {
     const float argument = score - (FAULT(inf_minus_inf) ? row_max : finite_max(row_max));
     const float least = FAULT(exp_clamped) ? -5.0f : Guards::least_exponent;
@@ -177,7 +174,6 @@ KERNEL_FUNCTION float probability(float score, float row_max) {
 }
 
 /// P as the PV product reads it, before the cast to its operand type.
-template <Fault fault>
 KERNEL_FUNCTION float staged_p(float p) {
     if (FAULT(p_bf16)) {
 #ifdef __CUDA_ARCH__
@@ -198,14 +194,12 @@ KERNEL_FUNCTION float staged_p(float p) {
 }
 
 /// Whether the `step`-th column of a lane, which has this score, is stored to P.
-template <Fault fault>
 KERNEL_FUNCTION bool p_is_filled(int step, float score) {
     if (FAULT(p_tail_kept)) return score != -INFINITY;
     return !FAULT(p_lane_stride) || step % 2 == 0;
 }
 
 /// The running row sum after a tile: `rescale` is exp(old maximum - new maximum).
-template <Fault fault>
 KERNEL_FUNCTION float next_row_sum(float row_sum, float rescale, float tile_sum) {
     if (FAULT(l_not_rescaled)) {
         return row_sum + tile_sum;
@@ -215,7 +209,6 @@ KERNEL_FUNCTION float next_row_sum(float row_sum, float rescale, float tile_sum)
 }
 
 /// An element of the accumulator before a tile is added.
-template <Fault fault>
 KERNEL_FUNCTION float rescaled(float acc, float rescale) {
     if (FAULT(acc_not_rescaled)) {
         return acc;
@@ -225,7 +218,6 @@ KERNEL_FUNCTION float rescaled(float acc, float rescale) {
 }
 
 /// An element of the accumulator as it is kept after a tile.
-template <Fault fault>
 KERNEL_FUNCTION float kept(float acc) {
     if (FAULT(half_accumulator)) {
         return to_float(to_half(acc));
@@ -234,21 +226,24 @@ KERNEL_FUNCTION float kept(float acc) {
     }
 }
 
+/// Features of the output that a fault leaves out.
+inline constexpr int uncovered = 16;
+
 /// Features of the output that are written.
-template <class Config, Fault fault>
-KERNEL_FUNCTION constexpr int covered_features() {
-    return FAULT(columns_uncovered) ? Config::head_dim - 16 : Config::head_dim;
+template <class Config>
+KERNEL_FUNCTION int covered_features() {
+    return FAULT(columns_uncovered) ? Config::head_dim - uncovered : Config::head_dim;
 }
 
 /// Whether the output of a row of the block is written.
-template <class Config, Fault fault>
+template <class Config>
 KERNEL_FUNCTION bool row_is_covered(int row) {
     if (FAULT(rows_uncovered)) return row < Config::block_m / 3 * 3;
     return true;
 }
 
 /// An element of the output; 0 in a row that saw no key.
-template <Fault fault, class Guards = NoGuards>
+template <class Guards = NoGuards>
 KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
     if constexpr (Guards::epsilon > 0.0f) {
         row_sum += FAULT(epsilon_too_large) ? 1e-3f : Guards::epsilon;
@@ -260,7 +255,6 @@ KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
 }
 
 /// log(sum(exp(score))) of a row; -inf in a row that saw no key.
-template <Fault fault>
 KERNEL_FUNCTION float log_sum_exp(float row_max, float row_sum) {
     float lse = row_sum == 0.0f ? -INFINITY : row_max + logf(row_sum);
     if (FAULT(lse_base2)) lse *= 1.44269504f;

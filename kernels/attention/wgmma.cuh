@@ -41,11 +41,13 @@ struct SharedOperand {
     template <int row_bytes>
     static constexpr std::uint32_t swizzled = (row_bytes == 64 ? 2u : 1u) << 30 | 8 * row_bytes >> 4;
     std::uint32_t lower;
+    std::uint32_t upper;
 
-    KERNEL_FUNCTION SharedOperand at(int bytes) const { return {lower + std::uint32_t(bytes >> 4)}; }
+    KERNEL_FUNCTION SharedOperand at(int bytes) const { return {lower + std::uint32_t(bytes >> 4), upper}; }
 };
-KERNEL_FUNCTION SharedOperand shared_operand(std::uint32_t shared, int leading_bytes = 16) {
-    return {std::uint32_t(leading_bytes >> 4) << 16 | (shared & 0x3ffffu) >> 4};
+KERNEL_FUNCTION SharedOperand shared_operand(std::uint32_t shared, std::uint32_t layout,
+                                             int leading_bytes = 16) {
+    return {std::uint32_t(leading_bytes >> 4) << 16 | (shared & 0x3ffffu) >> 4, layout};
 }
 
 /// Before the first product of a group: what was written to registers is seen by it.
@@ -86,16 +88,16 @@ KERNEL_FUNCTION void pin(float (&registers)[count]) {
 #define WGMMA_SUM_128 WGMMA_SUM_64, WGMMA_EIGHT(32), WGMMA_EIGHT(40), WGMMA_EIGHT(48), WGMMA_EIGHT(56)
 
 // The last seven are the numbers of the operands. Operands of 8 bits are never transposed, and do not say so.
-#define WGMMA(columns, depth, type, transposition, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero)      \
-    asm volatile("{\n.reg .pred adds;\n.reg .b64 b;\nsetp.ne.b32 adds, %" #from_zero                     \
-                 ", 0;\n"                                                                                \
-                 "mov.b64 b, {%" #b_lower ", %" #b_upper                                                 \
-                 "};\n"                                                                                  \
-                 "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth ".f32." type "." type           \
-                 " {" WGMMA_NAMES_##columns "}, {%" #a_0 ", %" #a_1 ", %" #a_2 ", %" #a_3                \
-                                            "}, b, adds, 1, 1" transposition ";\n}"                      \
-                 : WGMMA_SUM_##columns                                                                   \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.lower), "n"(upper), "n"(int(adds)), \
+#define WGMMA(columns, depth, type, transposition, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero)        \
+    asm volatile("{\n.reg .pred adds;\n.reg .b64 b;\nsetp.ne.b32 adds, %" #from_zero                       \
+                 ", 0;\n"                                                                                  \
+                 "mov.b64 b, {%" #b_lower ", %" #b_upper                                                   \
+                 "};\n"                                                                                    \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth ".f32." type "." type             \
+                 " {" WGMMA_NAMES_##columns "}, {%" #a_0 ", %" #a_1 ", %" #a_2 ", %" #a_3                  \
+                                            "}, b, adds, 1, 1" transposition ";\n}"                        \
+                 : WGMMA_SUM_##columns                                                                     \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.lower), "r"(b.upper), "n"(int(adds)), \
                    "n"(int(transposed)))
 #define WGMMA_64(type) WGMMA(64, 16, type, ", %39", 32, 33, 34, 35, 36, 37, 38)
 #define WGMMA_128(type) WGMMA(128, 16, type, ", %71", 64, 65, 66, 67, 68, 69, 70)
@@ -104,8 +106,7 @@ KERNEL_FUNCTION void pin(float (&registers)[count]) {
 
 /// sum = a b, or sum += a b where it `adds`. `a` is in the order of an accumulator. A row of `b` in shared
 /// memory is a column of the sum or, `transposed`, a step of the depth.
-template <class Element, bool adds, bool transposed, std::uint32_t upper = SharedOperand::swizzled<128>,
-          int count>
+template <class Element, bool adds, bool transposed, int count>
 KERNEL_FUNCTION void multiply_group(float (&sum)[count], const std::uint32_t (&a)[4], SharedOperand b) {
     static_assert(count == 32 || count == 64, "products have 64 or 128 columns: add a line");
     constexpr bool is_half = std::is_same_v<Element, __half>;

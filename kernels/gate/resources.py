@@ -91,10 +91,9 @@ def split_arguments(text):
 
 
 def describe_function(demangled):
-    """Name, and the template arguments but for the fault: healthy kernels have none."""
+    """Name and template arguments."""
     name = re.search(r"(\w+)\s*(?=[<(])", demangled)
-    arguments = [part for part in split_arguments(template_arguments(demangled)) if "Fault" not in part]
-    return name[1] if name else demangled, ", ".join(arguments)
+    return name[1] if name else demangled, ", ".join(split_arguments(template_arguments(demangled)))
 
 
 def short(configuration):

@@ -16,11 +16,11 @@ __global__ void __launch_bounds__(Config::threads) scalar_tile(const AttentionAr
     extern __shared__ __align__(32) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<ScalarShared<Config>*>(shared_bytes);
     CudaBlock block;
-    stage_k<Config, Fault::none>(TileProducts(), block, shared, args, 0, 0);
-    stage_q<Config, Fault::none>(TileProducts(), block, shared, args);
+    stage_k<Config>(TileProducts(), block, shared, args, 0, 0);
+    stage_q<Config>(TileProducts(), block, shared, args);
     const int thread = int(threadIdx.x);
     Registers<Config::columns> products;
-    products_of<Config, Fault::none>(TileProducts(), block, shared, args, 0, thread, products);
+    products_of<Config>(TileProducts(), block, shared, args, 0, thread, products);
     float* const row = s + thread / Config::lanes * Config::block_n;
     for (int j = 0; j < Config::columns; ++j) row[thread % Config::lanes + j * Config::lanes] = products[j];
 }
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Config::threads) wmma_tile_product(const Atten
     block.wait<0>();
     block.sync();
     const int first_row = int(threadIdx.x) / 32 * Config::fragment;
-    multiply_qk<Config, Fault::none>(shared, first_row);
+    multiply_qk<Config>(shared, first_row);
     __syncwarp();
     for (int i = int(threadIdx.x) % 32; i < Config::fragment * Config::block_n; i += 32) {
         const int row = first_row + i / Config::block_n;

@@ -191,7 +191,7 @@ std::vector<Cause> coverage_causes() {
          lane_stride},
         {"columns_uncovered", "coverage", ends, "columns are left out",
          "the columns that warps and lanes cover", any_columns},
-        {"rows_uncovered",
+        {rows_uncovered_name,
          "coverage",
          {Stage::acc, Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
          "rows are left out",

@@ -4,8 +4,22 @@
 #include <cmath>
 
 #include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
+
+namespace {
+
+/// Whether it puts 0 or 1 in the place of computed values: of exponentials 1 is that of 0. A bound tells more than the number.
+bool is_trivial(const Evidence& evidence, const Curve& curve) {
+    const CurveRule& rule = curve.rule;
+    if (!rule.is_line || rule.slope != 0 || is_operand(evidence.acts)) return false;
+    const bool has_bound =
+        curve.domain.kind != CurveDomain::Kind::all && curve.domain.kind != CurveDomain::Kind::bit_set;
+    return rule.offset == 1 ? !has_bound || evidence.acts == Stage::p : rule.offset == 0 && !has_bound;
+}
+
+}  // namespace
 
 bool can_be_read(const Evidence& evidence) {
     return results_can_be_read(evidence) && evidence.known.empty();
@@ -70,9 +84,15 @@ std::vector<Candidate> CurveCandidates::all() const {
 
 void add_curves(const Evidence& evidence, const std::vector<CurvePoint>& points, const std::string& variable,
                 const std::function<Change(const Curve&)>& change, CurveCandidates& candidates) {
-    for (const Curve& curve : curves_through(points, known_numbers(evidence), variable))
+    for (const Curve& curve : curves_through(points, known_numbers(evidence), variable)) {
         (curve.is_round ? candidates.round : candidates.others)
-            .push_back({{{"it is", curve.formula}}, change(curve), curve.parameters});
+            .push_back({{{"it is", curve.formula}},
+                        change(curve),
+                        curve.parameters,
+                        0,
+                        is_trivial(evidence, curve),
+                        curve.rule.is_line && curve.rule.slope != 0 && curve.rule.slope != 1});
+    }
 }
 
 }  // namespace tilescope

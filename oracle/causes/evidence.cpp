@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t most_bad_tiles = 5;   ///< of a query block
 constexpr std::size_t most_good_tiles = 3;  ///< of a query block
+/// Units of work that judging an element takes.
+constexpr std::int64_t effort_of_judging = 32;
 
 TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed,
                        const MatrixF& got) {
@@ -75,6 +77,7 @@ void judge(const CauseSearch& world, Observation& seen) {
     seen.bad_rows.assign(std::size_t(seen.got.rows()), false);
     if (seen.settled.empty()) seen.settled.assign(std::size_t(seen.got.rows()), false);
     seen.wrong_elements = seen.compared = 0;
+    spend(effort_of_judging * seen.got.size());
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Finding finding = finding_at(world, seen, seen.expected, i);
@@ -136,6 +139,7 @@ void add_distance(const Observation& seen, double value, Eigen::Index i, Misfit&
 }
 
 void add_misfit(const CauseSearch& world, const Observation& seen, const Estimate& changed, Misfit& misfit) {
+    spend(effort_of_judging * seen.got.size());
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
@@ -146,21 +150,19 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         misfit.unknown += fit == Fit::unknown;
-        misfit.open += std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)];
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
         misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
         if (wrong && (fit == Fit::sharp || fit == Fit::swallowed)) add_distance(seen, value, i, misfit);
         misfit.unexplained += wrong && fit == Fit::none;
-        if (fit == Fit::sharp) continue;
-        if (!seen.is_bad()) {
-            ++misfit.in_good_tiles;
-        } else if (seen.bad_rows[std::size_t(i / seen.got.cols())]) {
-            ++misfit.in_bad_rows;
-        } else {
-            ++misfit.beside_bad_rows;
-        }
+        const bool is_in_bad_row = seen.bad_rows[std::size_t(i / seen.got.cols())];
+        const auto count = [&](std::int64_t& bad_rows, std::int64_t& beside, std::int64_t& good_tiles) {
+            ++(!seen.is_bad() ? good_tiles : is_in_bad_row ? bad_rows : beside);
+        };
+        if (std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)])
+            count(misfit.open_in_bad_rows, misfit.open_beside_bad_rows, misfit.open_in_good_tiles);
+        if (fit != Fit::sharp) count(misfit.in_bad_rows, misfit.beside_bad_rows, misfit.in_good_tiles);
     }
 }
 
@@ -373,6 +375,7 @@ void visit_sides(const Evidence& evidence, const Change& change,
     changes.push_back(change);
     for_each_changed(evidence, changes, [&](std::size_t n, Estimate changed) {
         const Observation& seen = evidence.seen[n];
+        spend(effort_of_judging * seen.got.size());
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
             const bool fits = fit_of(*evidence.world, seen, changed, i, change.widens) == Fit::sharp;
@@ -399,6 +402,18 @@ std::int64_t left_by(Scope scope, const Misfit& misfit) {
             return misfit.in_bad_rows;
         default:
             return misfit.anywhere();
+    }
+}
+
+std::int64_t open_by(Scope scope, const Misfit& misfit) {
+    const std::int64_t in_bad_tiles = misfit.open_in_bad_rows + misfit.open_beside_bad_rows;
+    switch (scope) {
+        case Scope::bad_tiles:
+            return in_bad_tiles;
+        case Scope::bad_rows:
+            return misfit.open_in_bad_rows;
+        default:
+            return in_bad_tiles + misfit.open_in_good_tiles;
     }
 }
 
@@ -429,6 +444,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::int64_t fitting = 0;
     for (const std::int64_t unknown : {misfit.unknown - open, open})
         if (misfit.sharp * (is_beyond_doubt(misfit) ? 3 : 1) >= unknown) fitting += unknown;
+    misfit.unknown_left = misfit.unknown - fitting;
     if (misfit.sharp >= 3 * misfit.swallowed) fitting += misfit.swallowed;
     misfit.in_bad_rows -= std::min(fitting, misfit.in_bad_rows);
     return misfit;

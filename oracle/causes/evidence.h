@@ -97,7 +97,11 @@ struct Misfit {
     /// Of which the replay says nothing, as where it reads memory that was not dumped: they count as fitting beside as many
     /// sharp ones.
     std::int64_t unknown = 0;
-    std::int64_t open = 0;      ///< elements of which it says nothing, right ones as well
+    std::int64_t unknown_left = 0;  ///< of these, those that do not count as fitting
+    /// Elements of which it says nothing, right ones as well: in bad rows, beside them in their tiles, and in good tiles.
+    std::int64_t open_in_bad_rows = 0;
+    std::int64_t open_beside_bad_rows = 0;
+    std::int64_t open_in_good_tiles = 0;
     std::int64_t by_value = 0;  ///< sharp ones but computed NaN: numbers, infinities, unwritten elements
     std::int64_t finite = 0;    ///< judged elements that the replay expects to be finite, and that fit
     /// Sum of |got - replay| / |got - healthy| over the finite wrong elements that fit, and how many these
@@ -118,6 +122,8 @@ struct Misfit {
 
 /// Elements that are not as the replay has them, of those that a cause of this scope answers for.
 std::int64_t left_by(Scope scope, const Misfit& misfit);
+/// Of those, the elements of which the replay says nothing.
+std::int64_t open_by(Scope scope, const Misfit& misfit);
 
 /// Which kernel an element is as: one with the change alone, a healthy one alone, both or none.
 enum class Side : std::uint8_t { changed, healthy, either, neither };

@@ -17,6 +17,9 @@ namespace tilescope {
 
 namespace {
 
+/// Of the work that is left.
+constexpr double share_of_pairs = 0.5;
+
 void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector<FoundCause>& causes) {
     for (std::size_t i = 0; i < causes.size(); ++i)
         causes[i].rank =
@@ -33,6 +36,7 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 /// The causes of one stage that diverges.
 void diagnose(const Evidence& evidence, const Report& report, const CauseOptions& options,
               Diagnosis& diagnosis) {
+    Attempts& attempts = evidence.world->attempts();
     const bool is_first = evidence.observed == *report.guilty;
     if (evidence.wrong_elements > 0) {
         const SingleCauses singles(evidence, options.threads);
@@ -48,15 +52,23 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
             return std::tuple(cause.rank, cause.scope == Scope::bad_tiles, cause.bits);
         });
         diagnosis.separate_with = what_separates(found, evidence);
-        if (diagnosis.causes.empty()) find_two(evidence, singles, report, options.threads, diagnosis);
+        if (diagnosis.causes.empty())
+            attempts.one(SearchPart::pairs, share_of_pairs, [&] {
+                Diagnosis with_two = diagnosis;
+                find_two(evidence, singles, report, options.threads, with_two);
+                diagnosis = std::move(with_two);
+            });
     }
-    diagnosis.threads = wrong_threads(*evidence.world, evidence);
-    diagnosis.places = places_told(report, evidence);
-    if (diagnosis.causes.empty()) {
-        diagnosis.causes = found_places(*evidence.world, report, evidence, diagnosis.threads);
-    } else if (report.stage(evidence.observed).tally.conflicting > 0) {
-        diagnosis.then.push_back(racing(report, evidence));
-    }
+    attempts.uncounted(SearchPart::threads,
+                       [&] { diagnosis.threads = wrong_threads(*evidence.world, evidence); });
+    attempts.uncounted(SearchPart::places, [&] {
+        diagnosis.places = places_told(report, evidence);
+        if (diagnosis.causes.empty()) {
+            diagnosis.causes = found_places(*evidence.world, report, evidence, diagnosis.threads);
+        } else if (report.stage(evidence.observed).tally.conflicting > 0) {
+            diagnosis.then.push_back(racing(report, evidence));
+        }
+    });
 }
 
 bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
@@ -185,13 +197,25 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
     return answer;
 }
 
+/// The stage as one that was not searched, where no cause is known of it and some were not tried.
+StageAnswer unless_cut_off(StageAnswer answer, bool tried_all) {
+    if (answer.kind == AnswerKind::unexplained && !tried_all) answer.kind = AnswerKind::not_searched;
+    return answer;
+}
+
 void answer_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
                     Diagnosis& diagnosis) {
     std::vector<Further> before;
     for (const StageInfo& info : stages_of(report.problem)) {
         if (state_of(report, info.stage) != StageState::wrong_too || is_named(info.stage)) continue;
-        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
-        diagnosis.answers.push_back(answer_of(evidence, report, options, diagnosis, before));
+        const std::int64_t not_whole = world.attempts().not_whole();
+        StageAnswer answer{info.stage, AnswerKind::unexplained, {}, {}, {}};
+        world.attempts().uncounted(SearchPart::later_stages, [&] {
+            const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
+            answer = answer_of(evidence, report, options, diagnosis, before);
+        });
+        diagnosis.answers.push_back(
+            unless_cut_off(std::move(answer), world.attempts().not_whole() == not_whole));
     }
 }
 
@@ -210,19 +234,32 @@ bool can_be_replayed(const Units& units, Stage guilty) {
 
 }  // namespace
 
-Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
-    Diagnosis diagnosis;
-    if (report.guilty && !can_be_replayed(recording.units(), *report.guilty)) return diagnosis;
-    if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
+void find_causes(const Recording& recording, const Report& report, const CauseOptions& options,
+                 Attempts& attempts, Diagnosis& diagnosis) {
+    if (report.guilty && !can_be_replayed(recording.units(), *report.guilty)) return;
+    if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return;
     diagnosis.searched = true;
-    CauseSearch world(recording, options.compare, report.confidence, options.check);
+    CauseSearch world(
+        recording, options.compare, report.confidence, [&] { attempts.check(); }, &attempts);
     world.leave_out(options.without);
-    const Evidence evidence = collect_evidence(world, report, *report.guilty, options.threads);
-    diagnose(evidence, report, options, diagnosis);
+    Evidence evidence;
+    const bool is_there = attempts.uncounted(SearchPart::evidence, [&] {
+        evidence = collect_evidence(world, report, *report.guilty, options.threads);
+        diagnose(evidence, report, options, diagnosis);
+    });
+    const bool tried_all = attempts.not_whole() == 0;
     answer_further(world, report, options, diagnosis);
     // Later stages may prefer one of the causes.
-    diagnosis.answers.insert(diagnosis.answers.begin(), answer_from_search(*report.guilty, diagnosis, {}));
-    tell_ties_apart(evidence, diagnosis);
+    diagnosis.answers.insert(diagnosis.answers.begin(),
+                             unless_cut_off(answer_from_search(*report.guilty, diagnosis, {}), tried_all));
+    if (is_there) attempts.uncounted(SearchPart::ties, [&] { tell_ties_apart(evidence, diagnosis); });
+}
+
+Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
+    Diagnosis diagnosis;
+    Attempts attempts(options.effort, options.check, options.begins);
+    attempts.run([&] { find_causes(recording, report, options, attempts, diagnosis); });
+    diagnosis.end = attempts.end();
     return diagnosis;
 }
 

@@ -103,6 +103,7 @@ GradientTile ChangedReplay::gradient_tile(Stage observed, const GradientRows& ro
     DumpedTile values;
     for (const Stage stage : inner_stages) values[static_cast<std::size_t>(stage)] = dumped(stage);
     const auto formula = [&](Stage stage, const GradientInputs& in, const GradientTile& tile) {
+        spend(effort_of(stage, in.call.problem));
         const bool is_changed = changes(stage);
         if (!is_changed && stage != observed) return expected_of(stage, in);
         const SearchedTile site = site_at(stage, in, tile);

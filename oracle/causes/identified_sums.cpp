@@ -114,6 +114,8 @@ Candidate weighted(const Evidence& evidence, TermIndex index, const PartSet& set
                         told.free + (set.is_all() ? 0 : 1),
                         told.free > 2 ? told.free : 0};
     if (!set.is_all()) candidate.parameters.push_back({"in", set.text(stage)});
+    candidate.is_factor =
+        std::ranges::any_of(weights, [](double weight) { return weight != std::round(weight); });
     return candidate;
 }
 

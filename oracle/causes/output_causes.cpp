@@ -129,7 +129,10 @@ std::vector<Candidate> output_constant(const Evidence& evidence) {
                                        o.value *= by;
                                        o.error *= std::abs(by);
                                    }},
-                              1});
+                              1,
+                              0,
+                              false,
+                              true});
     }
     return candidates;
 }

@@ -68,7 +68,9 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
             candidates.push_back(
                 {{{"least argument", clamp.name}, {"masked cells", masked ? "clamped, too" : "0"}},
                  {.inputs = change},
-                 1});
+                 1,
+                 0,
+                 clamp.least == 0});
         }
     }
     return candidates;
@@ -110,7 +112,7 @@ std::vector<Candidate> exp_base(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const NamedConstant& factor : argument_factors(evidence)) {
         const Change change{.inputs = [=](SearchedTile& site) { scale_argument(factor.value, site); }};
-        candidates.push_back({{{"factor", factor.name}}, change, 1});
+        candidates.push_back({{{"factor", factor.name}}, change, 1, 0, false, true});
         if (evidence.direct()) continue;
         candidates.push_back({{{"factor", factor.name}, {"of", "p and the factor of l and acc"}}, change, 1});
         candidates.back().change.rescaling = [by = factor.value](Estimate& rescaling) {

@@ -151,6 +151,7 @@ std::map<Eigen::Index, LinearSystem> systems_of(const ProductSide& side,
         for (Eigen::Index i = 0; i < seen->got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen->got.cols(); ++j) {
                 if (!rows[std::size_t(i)] || !cols[std::size_t(j)] || std::isnan(results.got(i, j))) continue;
+                spend(4 * unknowns);
                 const Eigen::VectorXd factors = side.factors(seen->site, i, j);
                 if (factors.size() != unknowns || !factors.allFinite()) continue;
                 systems.try_emplace(side.by_rows ? i : j, unknowns)

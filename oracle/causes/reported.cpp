@@ -72,7 +72,9 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.changes = std::make_shared<const std::vector<Change>>(std::move(changes));
     cause.elements = evidence.compared;
     cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
-    cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
+    cause.not_determined = std::min(found.open, evidence.compared);
+    const std::int64_t left = std::min(found.left + found.open - found.open_left, evidence.compared);
+    cause.explained_after = 1 - double(left) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
     cause.free_parameters = found.candidate.free_parameters;
     cause.where = where_told(found, evidence, report);

@@ -87,11 +87,15 @@ std::vector<Candidate> score_constant(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const bool finished_otherwise = evidence.call().capped() || evidence.call().biased();
     const auto add = [&](const NamedConstant& constant) {
-        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), 1});
+        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), 1, 0, false, true});
     };
     const auto add_finished = [&](const NamedConstant& constant) {
-        candidates.push_back(
-            {{{"factor", constant.name}, {"of", "the finished score"}}, multiplies(constant.value), 1});
+        candidates.push_back({{{"factor", constant.name}, {"of", "the finished score"}},
+                              multiplies(constant.value),
+                              1,
+                              0,
+                              false,
+                              true});
     };
     if (!evidence.direct()) {
         for (const NamedConstant& constant : known_constants(evidence)) {

@@ -12,33 +12,55 @@
 #include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
+#include "oracle/causes/zeros.h"
 #include "oracle/identify/description.h"
 
 namespace tilescope {
 
 namespace {
 
-std::vector<Trial> trials_of(const Evidence& evidence, int threads) {
-    const std::vector<Cause>& causes = all_causes();
+/// Of the work that is left: for one cause, and for what numbers of all of them are read from, before they are tried.
+constexpr double share_of_one = 0.25;
+constexpr double share_of_reading = 0.5;
+
+/// Whether it is one of those that are tried now: mistakes by name, or forms.
+bool is_tried(const Evidence& evidence, const Cause& cause, bool forms) {
+    return cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0 &&
+           !evidence.world->leaves_out(cause.name);
+}
+
+std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) {
+    std::vector<const Cause*> causes;
+    for (const Cause& cause : all_causes())
+        if (is_tried(evidence, cause, forms)) causes.push_back(&cause);
     std::vector<std::vector<Candidate>> of_cause(causes.size());
-    in_parallel(causes.size(), threads, [&](std::size_t i) {
-        const Cause& cause = causes[i];
-        if (std::ranges::find(cause.stages, evidence.acts) == cause.stages.end()) return;
-        if (!evidence.world->leaves_out(cause.name)) of_cause[i] = cause.candidates(evidence);
-    });
+    const auto name = [&](std::size_t i) { return causes[i]->name; };
+    const std::vector<bool> are_known = evidence.world->attempts().each(
+        causes.size(), threads, share_of_one, share_of_reading, name, [&](std::size_t i) {
+            of_cause[i] = causes[i]->candidates(evidence);
+            return false;
+        });
     std::vector<Trial> trials;
-    for (std::size_t i = 0; i < causes.size(); ++i)
-        for (Candidate& candidate : of_cause[i]) trials.push_back({&causes[i], std::move(candidate), {}});
+    for (std::size_t i = 0; i < causes.size(); ++i) {
+        if (!are_known[i]) continue;
+        for (Candidate& candidate : of_cause[i]) trials.push_back({causes[i], std::move(candidate), {}});
+    }
     return trials;
 }
 
-std::vector<Trial> tried(const Evidence& evidence, int threads) {
-    std::vector<Trial> trials = trials_of(evidence, threads);
-    in_parallel(trials.size(), threads, [&](std::size_t i) {
-        evidence.world->check();
-        trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
-    });
-    return trials;
+/// Mistakes by name, or forms, each replayed once.
+std::vector<Trial> tried(const Evidence& evidence, bool forms, int threads) {
+    std::vector<Trial> trials = trials_of(evidence, forms, threads);
+    const auto name = [&](std::size_t i) { return trials[i].cause->name; };
+    const std::vector<bool> came_to_end =
+        evidence.world->attempts().each(trials.size(), threads, share_of_one, 1, name, [&](std::size_t i) {
+            trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
+            return false;
+        });
+    std::vector<Trial> ended;
+    for (std::size_t i = 0; i < trials.size(); ++i)
+        if (came_to_end[i]) ended.push_back(std::move(trials[i]));
+    return ended;
 }
 
 /// Elements that one cause may leave more than another and still explain as much.
@@ -75,10 +97,9 @@ int cost_of_list(const Evidence& evidence, Scope scope) {
 /// The widest scope in which next to nothing is left.
 void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
     const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
-    const std::int64_t left[] = {misfit.anywhere(), misfit.in_bad_tiles(), misfit.in_bad_rows};
-    for (int scope = 0; scope < 3; ++scope) {
-        found.scope = Scope(scope);
-        found.left = left[scope];
+    for (const Scope scope : {Scope::everywhere, Scope::bad_tiles, Scope::bad_rows}) {
+        found.scope = scope;
+        take_misfit(misfit, found);
         if (found.left <= most) break;
     }
     found.scope_cost = cost_of_list(evidence, found.scope);
@@ -97,11 +118,11 @@ void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, 
     if (!ruled) return;
     const int cost = 1 + ruled->conditions;
     if (found.left <= most && !is_listed && cost > found.scope_cost) return;
-    const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();
-    if (left > most) return;
+    const Misfit with_rule = misfit_of(evidence, ruled->change);
+    if (with_rule.anywhere() > most) return;
     found.scope = Scope::ruled;
     found.scope_cost = cost;
-    found.left = left;
+    take_misfit(with_rule, found);
     found.rule = std::move(ruled->rule);
     found.candidate.change = std::move(ruled->change);
 }
@@ -134,8 +155,8 @@ void leave_out_hiding_geometry(const Found& hiding, std::vector<Found>& found) {
     });
 }
 
-/// Whether all that is wrong holds the same number, as where nothing is stored.
-bool is_one_number(const Evidence& evidence) {
+/// The number that all that is wrong holds, as where nothing is stored.
+std::optional<float> one_number_of(const Evidence& evidence) {
     constexpr std::int64_t enough = 16;
     std::set<float> values;
     for (const Observation& seen : evidence.seen) {
@@ -143,17 +164,47 @@ bool is_one_number(const Evidence& evidence) {
             if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i]))
                 values.insert(seen.got.data()[i]);
     }
-    return values.size() == 1 && evidence.wrong_elements >= enough;
+    if (values.size() != 1) return std::nullopt;
+    // An infinite output is what any row has that takes itself for empty, or whose sum overflows.
+    const float value = *values.begin();
+    const bool is_telling =
+        evidence.wrong_elements >= enough || (std::isinf(value) && is_output(evidence.observed));
+    return is_telling ? std::optional(value) : std::nullopt;
+}
+
+bool leaves_zeros(const Found& one) {
+    return one.cause->name == rows_uncovered_name &&
+           std::ranges::find(one.candidate.parameters, CauseParameter{"left", "0"}) !=
+               one.candidate.parameters.end();
 }
 
 }  // namespace
+
+bool may_be_descale(const Evidence& evidence, const Found& found) {
+    const bool is_factor = found.candidate.is_factor || found.cause->fits_factors;
+    if (!is_factor || found.scope == Scope::everywhere) return false;
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    return std::ranges::any_of(
+        std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {
+            return std::ranges::adjacent_find(descale->values, std::not_equal_to()) != descale->values.end();
+        });
+}
+
+void take_misfit(const Misfit& misfit, Found& found) {
+    found.left = left_by(found.scope, misfit);
+    found.open = open_by(found.scope, misfit);
+    found.open_left = misfit.unknown_left;
+}
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
     constexpr std::int64_t few = 2;
     const auto is_from_afar = [&](const Found& one) {
         return !one.by_value && one.acts != evidence.observed;
     };
-    const bool one_number = is_one_number(evidence);
+    const std::optional<float> one_number = one_number_of(evidence);
+    const bool may_be_zeros = one_number == 0.0F || std::ranges::any_of(found, leaves_zeros);
+    const bool zeros_tell_nothing =
+        evidence.observed == Stage::o && may_be_zeros && zeros_have_other_explanations(evidence);
     std::set<std::string_view> faults;
     std::set<std::string_view> from_afar;
     for (const Found& one : found) {
@@ -166,7 +217,11 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
         if (one.cause->legal) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
         if (one_number && one.acts != evidence.observed) return true;
-        if (is_from_afar(one) && (one.cost() > 0 || from_afar.size() > 1)) return true;
+        if (is_from_afar(one) &&
+            (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
+            return true;
+        if (zeros_tell_nothing && (one_number || leaves_zeros(one))) return true;
+        if (one.candidate.is_trivial || may_be_descale(evidence, one)) return true;
         return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
     });
 }
@@ -192,9 +247,9 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         next.candidate = trial.candidate;
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
-        next.open = trial.misfit.open;
         choose_scope(evidence, trial.misfit, enough, next);
-        choose_rule(evidence, trial.misfit, enough, next);
+        evidence.world->attempts().one(trial.cause->name, share_of_one,
+                                       [&] { choose_rule(evidence, trial.misfit, enough, next); });
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
         const bool is_hiding =
             std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
@@ -244,14 +299,21 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 }  // namespace
 
 std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
-    return chosen_of(evidence, tried(evidence, threads), enough);
+    std::vector<Trial> trials = tried(evidence, false, threads);
+    for (Trial& form : tried(evidence, true, threads)) trials.push_back(std::move(form));
+    return chosen_of(evidence, trials, enough);
 }
 
 SingleCauses::SingleCauses(const Evidence& evidence, int threads) : evidence_(evidence) {
-    for (const Stage acts : acting_stages(evidence)) {
-        if (acts != evidence.observed && !evidence.beneath.empty()) continue;
-        evidence_.acts = acts;
-        trials_.emplace_back(acts, tried(evidence_, threads));
+    for (const Stage acts : acting_stages(evidence))
+        if (acts == evidence.observed || evidence.beneath.empty())
+            trials_.emplace_back(acts, std::vector<Trial>());
+    // Mistakes by name are cheaper to try, and likelier.
+    for (const bool forms : {false, true}) {
+        for (auto& [acts, trials] : trials_) {
+            evidence_.acts = acts;
+            for (Trial& trial : tried(evidence_, forms, threads)) trials.push_back(std::move(trial));
+        }
     }
 }
 

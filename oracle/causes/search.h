@@ -14,11 +14,12 @@ struct Found {
     Candidate candidate;
     Stage acts = Stage::q;
     Scope scope = Scope::everywhere;
-    std::string rule;       ///< where it applies, with Scope::ruled
-    int scope_cost = 0;     ///< of saying where it applies, in parameters
-    std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
-    std::int64_t open = 0;  ///< elements that the replay leaves open
-    bool by_value = false;  ///< it reproduces wrong elements that are not NaN
+    std::string rule;            ///< where it applies, with Scope::ruled
+    int scope_cost = 0;          ///< of saying where it applies, in parameters
+    std::int64_t left = 0;       ///< elements of the scope that the replay does not reproduce
+    std::int64_t open = 0;       ///< elements of the scope that the replay leaves open
+    std::int64_t open_left = 0;  ///< those of them that are among `left`
+    bool by_value = false;       ///< it reproduces wrong elements that are not NaN
 
     /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is
     /// better.
@@ -27,13 +28,22 @@ struct Found {
     }
 };
 
+/// What the replay leaves and leaves open in the scope of `found`.
+void take_misfit(const Misfit& misfit, Found& found);
+
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
 std::vector<Found> search(const Evidence& evidence, double enough, int threads);
+
+/// Whether it is a factor of some elements alone in a call whose descales differ: one of them that is read elsewhere is such a
+/// factor as well.
+bool may_be_descale(const Evidence& evidence, const Found& found);
 
 /// Leaves out faults that too few wrong elements speak for:
 /// - those that explain fewer elements than they have parameters, or than twice their fitted numbers;
 /// - those known from a later stage that holds one number wherever it is wrong: so do most mistakes that leave 0;
 /// - those known only from NaN in a later stage, if they have a parameter or another such fault would do;
+/// - those that leave zeros in o, if other mistakes would do, and those that put 0 or 1 in the place of values;
+/// - factors that may be descales;
 /// - those that explain one or two elements, if they have a parameter or a scope, are known from NaN alone,
 ///   or another fault would do.
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);

@@ -12,17 +12,19 @@
 namespace tilescope {
 
 CauseSearch::CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
-                         std::function<void()> check)
+                         std::function<void()> check, Attempts* attempts)
     : recording_(recording),
       compare_(compare),
       rounding_(rounding_model_of(recording, confidence)),
-      check_(std::move(check)) {}
+      check_(std::move(check)),
+      attempts_(attempts) {}
 
 CauseSearch::CauseSearch(const CauseSearch& world, std::span<const Stage> hidden)
     : recording_(world.recording_),
       compare_(world.compare_),
       rounding_(world.rounding_),
       check_(world.check_),
+      attempts_(world.attempts_),
       hidden_(world.hidden_) {
     for (const Stage stage : hidden) hidden_.set(static_cast<std::size_t>(stage));
 }
@@ -141,12 +143,25 @@ RunningState whole_state(const SearchedTile& site) {
     return whole;
 }
 
+std::int64_t effort_of(Stage stage, const Problem& problem) {
+    constexpr std::int64_t of_element = 32;
+    const TileShape shape = tile_shape(problem, stage);
+    const std::int64_t terms = stage == Stage::s || stage == Stage::dp  ? problem.head_dim
+                               : stage == Stage::acc                    ? problem.block_n
+                               : stage == Stage::m || stage == Stage::l ? problem.block_n
+                                                                        : 1;
+    return shape.rows * shape.cols * (terms + of_element);
+}
+
 namespace {
 
 Estimate sum_of_parts(Stage stage, const SearchedTile& site) {
     const TileShape extent = tile_extent(site.call->problem, stage, site.id);
     GradientSum sum(stage, extent.rows, extent.cols);
-    for (const GradientPart& part : *site.parts) sum.add(*site.call, part.a, part.scores, part.b);
+    for (const GradientPart& part : *site.parts) {
+        spend(part.a.value.size() * extent.cols);
+        sum.add(*site.call, part.a, part.scores, part.b);
+    }
     return sum.gradient(*site.call);
 }
 
@@ -171,6 +186,7 @@ Estimate expected_gradient(Stage stage, const SearchedTile& site) {
 
 Estimate expected_of(Stage stage, const SearchedTile& site) {
     const HeadCall& call = *site.call;
+    spend(effort_of(stage, call.problem));
     if (is_operand(stage)) {
         const std::int64_t first = is_of_queries(stage) ? site.first_row : site.first_key;
         return staged_operand(call, stage, first, site.raw).expected;

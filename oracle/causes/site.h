@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/causes/attempts.h"
 #include "oracle/formula/head_call.h"
 #include "oracle/formula/output.h"
 #include "oracle/formula/scores.h"
@@ -29,9 +30,9 @@ inline constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 /// The recording that causes are searched in, with what all replays of its parts share. Thread-safe.
 class CauseSearch {
  public:
-    /// `check` may throw to end what works on it.
+    /// `check` may throw to end what works on it. `attempts`: of the search; null where nothing is searched.
     CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
-                std::function<void()> check = {});
+                std::function<void()> check = {}, Attempts* attempts = nullptr);
     /// The same, where replays compute the `hidden` stages, as if they had not been dumped.
     CauseSearch(const CauseSearch& world, std::span<const Stage> hidden);
 
@@ -48,32 +49,48 @@ class CauseSearch {
     void check() const {
         if (check_) check_();
     }
+    Attempts& attempts() const { return *attempts_; }
     std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
     /// Rows of q, k, v or dout, exactly, without descales; zeros where there is no such row, or no such head.
     Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
                       std::int64_t count) const;
 
     /// What is computed of the whole recording once; `name` says what, of which type and how. A change that needs it asks
-    /// for it by its site, so that the change can be replayed in another recording.
+    /// for it by its site, so that the change can be replayed in another recording. It counts as the work of each who asks:
+    /// who comes first is a matter of luck.
     template <class T>
     std::shared_ptr<const T> once(const std::string& name, const std::function<T()>& make) const {
-        const std::scoped_lock lock(computed_mutex_);
-        std::shared_ptr<const void>& known = computed_[name];
-        if (!known) known = std::make_shared<const T>(make());
-        return std::static_pointer_cast<const T>(known);
+        std::unique_lock lock(computed_mutex_);
+        Computed& known = computed_[name];
+        if (!known.value) {
+            Effort effort;
+            const Spending spending(&effort);
+            known.value = std::make_shared<const T>(make());
+            known.effort = effort.spent();
+        }
+        const Computed found = known;
+        lock.unlock();
+        spend(found.effort);
+        return std::static_pointer_cast<const T>(found.value);
     }
 
  private:
+    struct Computed {
+        std::shared_ptr<const void> value;
+        std::int64_t effort = 0;
+    };
+
     const Recording& recording_;
     CompareOptions compare_;
     RoundingModel rounding_;
     std::function<void()> check_;
+    Attempts* attempts_;
     std::bitset<stage_count> hidden_;
     std::vector<std::string> left_out_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
     mutable std::recursive_mutex computed_mutex_;  ///< what is computed may be made of what was
-    mutable std::map<std::string, std::shared_ptr<const void>> computed_;
+    mutable std::map<std::string, Computed> computed_;
 };
 
 /// What one pair of a query block and a KV tile adds to dq, dk or dv: a b.
@@ -129,6 +146,9 @@ bool is_gradient(Stage stage);
 bool is_of_all_queries(Stage stage);
 /// q or dout: rows of the query block.
 bool is_of_queries(Stage operand);
+
+/// Units of work that one tile of the stage takes: its products, and what is done for each of its elements.
+std::int64_t effort_of(Stage stage, const Problem& problem);
 
 /// What `stage` should hold: in the dump's units for operands, otherwise in natural units.
 Estimate expected_of(Stage stage, const SearchedTile& site);

@@ -1,21 +1,22 @@
 #include "oracle/causes/suggest.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dump/recording/recording_view.h"
+#include "oracle/causes/attempts.h"
 #include "oracle/causes/find_causes.h"
-#include "oracle/causes/in_parallel.h"
 #include "oracle/causes/other_declarations.h"
 
 namespace tilescope {
 
 namespace {
 
+/// Of the work that is left.
+constexpr double share_of_one_declaration = 0.25;
 /// More of them at once are no oversight.
 constexpr int most_assignments = 4;
 /// Ways to get equally far that are followed.
@@ -89,13 +90,21 @@ std::vector<Block> blocks_of(const Report& report) {
     return blocks;
 }
 
+/// Of a block up to the stage: products, and what is done for each of their results.
+std::int64_t effort_of_judging(const Problem& problem, Stage until) {
+    constexpr std::int64_t of_element = 64;
+    const bool by_blocks = stage_info(problem, until).per_q_block;
+    const std::int64_t rows = by_blocks ? std::min(problem.block_m, problem.seqlen_q) : problem.seqlen_q;
+    return rows * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v + of_element);
+}
+
 class Search {
  public:
-    Search(const Recording& recording, const Report& report, int threads, const std::function<void()>& check)
+    Search(const Recording& recording, const Report& report, int threads, Attempts& attempts)
         : recording_(recording),
           report_(report),
           threads_(threads),
-          check_(check),
+          attempts_(attempts),
           blocks_(blocks_of(report)),
           others_(recording, report, blocks_.front()) {}
 
@@ -124,7 +133,8 @@ class Search {
     int reached_in_blocks(const Declared& as, Stage wrong) const {
         int reached_all = all_right;
         for (const Block& block : blocks_) {
-            if (check_) check_();
+            attempts_.check();
+            spend(effort_of_judging(report_.problem, wrong));
             JudgeOptions options;
             options.only_head = {block.batch, block.head};
             if (stage_info(report_.problem, wrong).per_q_block) options.only_q_block = block.q_block;
@@ -139,13 +149,14 @@ class Search {
 
     void try_all(std::vector<Declared> candidates, Stage wrong, Ways& best) const {
         std::vector<int> reached(candidates.size(), 0);
-        std::atomic<std::size_t> enough = candidates.size();
-        in_parallel(candidates.size(), threads_, [&](std::size_t i) {
-            if (i > enough) return;
-            reached[i] = reached_in_blocks(candidates[i], wrong);
-            if (reached[i] < all_right) return;
-            for (std::size_t before = enough; i < before && !enough.compare_exchange_weak(before, i);) {}
-        });
+        const auto name = [&](std::size_t i) { return candidates[i].assignments.back().name; };
+        const std::vector<bool> ended = attempts_.each(
+            candidates.size(), threads_, share_of_one_declaration, 1, name, [&](std::size_t i) {
+                reached[i] = reached_in_blocks(candidates[i], wrong);
+                return reached[i] == all_right;
+            });
+        for (std::size_t i = 0; i < candidates.size(); ++i)
+            if (!ended[i]) reached[i] = 0;
         for (std::size_t i = 0; i < candidates.size() && best.reached < all_right; ++i) {
             if (reached[i] < best.reached || reached[i] <= int(wrong)) continue;
             if (reached[i] > best.reached) best = {{}, reached[i]};
@@ -180,20 +191,27 @@ class Search {
     const Recording& recording_;
     const Report& report_;
     int threads_;
-    const std::function<void()>& check_;
+    Attempts& attempts_;
     std::vector<Block> blocks_;
     OtherDeclarations others_;
 };
 
+/// NaN alone shows that rows which see nothing hold it, and not which rows these are.
+bool is_told_by_nan(const Report& report, const Declared& found) {
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    return tally.nan > 0 && tally.nan == tally.outside &&
+           !std::ranges::all_of(found.assignments, [](const Assignment& assignment) {
+               return assignment.name.ends_with(".empty_row");
+           });
+}
+
 /// Why it is still wrong with what is declared.
-void find_rest(const Recording& declared, const Report& with, int threads, const std::function<void()>& check,
+void find_rest(const Recording& declared, const Report& with, const CauseOptions& options,
                Suggestion& suggestion) {
-    CauseOptions options;
-    options.threads = threads;
-    options.check = check;
-    Diagnosis rest = find_causes(declared, with, options);
+    const Diagnosis rest = find_causes(declared, with, options);
     suggestion.searched = rest.searched;
-    for (FoundCause& cause : rest.causes) {
+    suggestion.end = rest.end;
+    for (FoundCause cause : rest.causes) {
         if (cause.rank != rest.causes.front().rank) break;
         cause.changes = nullptr;  // they refer to `declared`
         suggestion.causes.push_back(std::move(cause));
@@ -210,29 +228,45 @@ void leave_out_parts(Diagnosis& diagnosis) {
     diagnosis.answers.clear();
 }
 
-}  // namespace
-
-std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& of, int threads,
-                                               const std::function<void()>& check) {
+std::optional<Suggestion> suggested(const Recording& recording, const Report& of, const CauseOptions& options,
+                                    Attempts& attempts) {
     const Report report = with_undeclared(of);
     if (!report.guilty || !report.first_divergence || !report.other.empty() || report.atol || report.rtol)
         return std::nullopt;
-    const std::optional<Declared> found = Search(recording, report, threads, check).furthest();
-    if (!found) return std::nullopt;
-    JudgeOptions options;
-    options.threads = threads;
-    const std::optional<Report> with = judged_as(recording, *found, report, options);
+    const std::optional<Declared> found = Search(recording, report, options.threads, attempts).furthest();
+    if (!found || is_told_by_nan(report, *found)) return std::nullopt;
+    JudgeOptions judging;
+    judging.threads = options.threads;
+    const std::optional<Report> with = judged_as(recording, *found, report, judging);
     if (!with || !is_better(*with, report)) return std::nullopt;
-    Suggestion suggestion{found->assignments, with->guilty, false, {}};
-    if (with->guilty)
-        find_rest(DeclaredAs(recording, found->problem, found->units), *with, threads, check, suggestion);
+    Suggestion suggestion{found->assignments, with->guilty, false, {}, {}};
+    if (!with->guilty) return suggestion;
+    CauseOptions of_rest = options;
+    of_rest.effort = attempts.left();
+    of_rest.check = [&] { attempts.check(); };
+    find_rest(DeclaredAs(recording, found->problem, found->units), *with, of_rest, suggestion);
     return suggestion;
+}
+
+}  // namespace
+
+Diagnosis declarations_of(const Recording& recording, const Report& report, const CauseOptions& options) {
+    Diagnosis diagnosis;
+    Attempts attempts(options.effort / 2, options.check, options.begins);
+    attempts.run([&] {
+        attempts.uncounted(SearchPart::declarations,
+                           [&] { diagnosis.suggestion = suggested(recording, report, options, attempts); });
+    });
+    diagnosis.end = attempts.end();
+    return diagnosis;
 }
 
 Diagnosis causes_and_declarations(const Recording& recording, const Report& report,
                                   const CauseOptions& options) {
     Diagnosis diagnosis = find_causes(recording, report, options);
-    diagnosis.suggestion = suggest_declarations(recording, report, options.threads, options.check);
+    Diagnosis declared = declarations_of(recording, report, options);
+    diagnosis.suggestion = std::move(declared.suggestion);
+    diagnosis.end.add(declared.end);
     if (diagnosis.suggestion && !diagnosis.suggestion->then) leave_out_parts(diagnosis);
     return diagnosis;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "oracle/causes/find_causes.h"
@@ -12,13 +11,20 @@ namespace tilescope {
 /// first wrong stage. A wrong declaration is more likely than a wrong kernel, so it is tried before faults are.
 /// Where a stage is still wrong, its causes are searched in the recording with the declarations: one hides the
 /// other. A stage that does what is not declared counts as wrong.
-/// nullopt where the report is none of a single diverging recording, or nothing gets it further.
-/// From `threads` threads, 0 for one a core.
-/// Errors: Error for a damaged file; what `check` throws.
-std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report, int threads,
-                                               const std::function<void()>& check = {});
+/// In Diagnosis::suggestion, which is empty where the report is none of a single diverging recording, or nothing gets it
+/// further. Diagnosis::end has what failed, and whether the search was cut off. Errors: what `check` throws.
+Diagnosis declarations_of(const Recording& recording, const Report& report, const CauseOptions& options = {});
 
-/// Both: find_causes(), and what is to be declared. Errors: those of both.
+/// The suggestion of declarations_of(), from `threads` threads, 0 for one a core.
+inline std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report,
+                                                      int threads) {
+    CauseOptions options;
+    options.threads = threads;
+    return declarations_of(recording, report, options).suggestion;
+}
+
+/// Both: find_causes(), and what is to be declared. What fails in either of them is told in Diagnosis::end, so that it costs
+/// no verdict. Errors: what `check` throws.
 Diagnosis causes_and_declarations(const Recording& recording, const Report& report,
                                   const CauseOptions& options = {});
 

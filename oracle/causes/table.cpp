@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace tilescope {
 
@@ -14,6 +15,14 @@ constexpr std::array<std::string_view, 15> race_alike = {
     "v_of_other_tile",  "p_of_other_tile",        "scores_of_other_tile", "starts_with_what_was_left",
     "p_of_old_max",     "p_of_partial_max",       "m_of_part_of_row",     "l_of_part_of_row",
     "group_not_summed", "accumulator_not_zeroed", "operand_stored_as_o"};
+
+/// Forms whose numbers are factors of what is added up.
+constexpr std::array<std::string_view, 3> fit_factors = {"rescaled_by_other_factor", "lse_combination",
+                                                         "ds_combination"};
+
+bool is_among(std::span<const std::string_view> names, const Cause& cause) {
+    return std::ranges::find(names, cause.name) != names.end();
+}
 
 }  // namespace
 
@@ -41,8 +50,10 @@ const std::vector<Cause>& all_causes() {
                 all.push_back(std::move(cause));
             }
         }
-        for (Cause& cause : all)
-            cause.race_alike = std::ranges::find(race_alike, cause.name) != race_alike.end();
+        for (Cause& cause : all) {
+            cause.race_alike = is_among(race_alike, cause);
+            cause.fits_factors = is_among(fit_factors, cause);
+        }
         return all;
     }();
     return causes;

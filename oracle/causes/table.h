@@ -17,6 +17,11 @@ struct Candidate {
     int free_parameters = 0;
     /// Further numbers that were each fitted to a few elements, such as the maximum of each lane of each row.
     std::int64_t fitted = 0;
+    /// It puts 0 or 1 in the place of computed values, which maxima, exponentials and sums leave by themselves where
+    /// something before is wrong.
+    bool is_trivial = false;
+    /// It multiplies with a number that was read out of the dump.
+    bool is_factor = false;
 };
 
 /// A row of the table of causes.
@@ -30,14 +35,18 @@ struct Cause {
     std::function<std::vector<Candidate>(const Evidence&)> candidates;
     std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
     bool legal = false;
-    bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
-    bool race_alike = false;  ///< a missing barrier can leave the same numbers
+    bool structural = false;    ///< found from the places of wrong elements alone, without a replay of values
+    bool race_alike = false;    ///< a missing barrier can leave the same numbers
+    bool fits_factors = false;  ///< what it solves for are factors
     bool form =
         false;  ///< no mistake by name, but numbers that are solved for: a name for the same costs less
 };
 
 /// Of tiles that are not in the dump although others are, the one mistake that is looked for.
 inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
+
+/// Of rows that hold what they held before.
+inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
 /// Of what the store of o does to lse.
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";

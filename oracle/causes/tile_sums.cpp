@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oracle/formula/scores.h"
+#include "oracle/identify/effort.h"
 
 namespace tilescope {
 
@@ -110,6 +111,7 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
     std::int64_t met = 0;
     for (const Observation& seen : evidence.seen) {
         if (wrong && !seen.is_bad()) continue;
+        spend(4 * seen.got.size());
         const ScoreSums scores(stage, seen);
         const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
         const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
@@ -151,6 +153,8 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
                 std::vector<double>& terms, TermIndex index) {
     const Problem& problem = site.call->problem;
+    spend(8 * terms_of_sum(problem, stage, index));
+    if (is_gradient(stage)) spend(4 * std::ssize(*site.parts) * problem.block_n);
     terms.assign(std::size_t(terms_of_sum(problem, stage, index)), 0);
     if (is_over_head(stage)) {
         const auto [a, b] = head_operands(stage, site);

@@ -28,6 +28,7 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
             cause.parameters[i].value += " and " + other.value;
     }
     cause.free_parameters += second.free_parameters;
+    cause.not_determined = second.not_determined;
     const double left = (1 - second.explained_after) * double(second.elements);
     cause.explained_after = 1 - left / double(evidence.compared);
 }
@@ -56,12 +57,12 @@ void narrow(const Evidence& evidence, Found& first) {
     if (misfit.anywhere() - misfit.unexplained <= evidence.wrong_elements / 100) return;
     std::optional<RuledChange> ruled = with_rule(evidence, candidate.change);
     if (!ruled) return;
-    const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();
-    if (left >= misfit.anywhere()) return;
+    const Misfit with_rule = misfit_of(evidence, ruled->change);
+    if (with_rule.anywhere() >= misfit.anywhere()) return;
     candidate.change = std::move(ruled->change);
     first.scope = Scope::ruled;
     first.rule = std::move(ruled->rule);
-    first.left = left;
+    take_misfit(with_rule, first);
 }
 
 /// The tiles of a kernel that makes the first mistake. What changes nothing but inputs is put into them: then what is solved
@@ -161,8 +162,11 @@ class PairSearch {
         if (is_known) return false;
         Evidence here = evidence_;
         here.acts = first.acts;
-        first.left = misfit_of(here, first.candidate.change).anywhere();
+        const Misfit misfit = misfit_of(here, first.candidate.change);
+        take_misfit(misfit, first);
+        first.left = misfit.anywhere();
         narrow(evidence_, first);
+        if (may_be_descale(evidence_, first)) return false;
         tried_.push_back(first);
         const bool is_enough = double(first.left) <= (1 - enough_of_two) * double(evidence_.wrong_elements);
         return is_enough && add_pair(first, here);
@@ -184,6 +188,8 @@ class PairSearch {
             rest = &next;
         }
         if (!second) return false;
+        // Two factors of one kind are fitted to two parts, and say nothing of a third.
+        if (second->cause == first.cause && second->candidate.is_factor) return false;
         diagnosis_.causes.push_back(report_of(first, evidence_, report_));
         FoundCause next = report_of(*second, *rest, report_);
         // Numbers that are solved for, each in its place, are no other parameters of one mistake.

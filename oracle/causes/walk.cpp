@@ -168,6 +168,7 @@ SearchedTile ChangedReplay::rescaled(SearchedTile site) const {
 }
 
 Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
+    spend(effort_of(stage, in.call.problem));
     if (stage == Stage::s && in.begins)
         k_before_ = Matrix::Zero(in.call.problem.block_n, in.operands.k.value.cols());
     const bool is_rescaled = !changes(stage) && (stage == Stage::l || stage == Stage::acc) &&

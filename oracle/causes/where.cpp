@@ -38,6 +38,7 @@ LabelledElements labelled_elements(const Evidence& evidence, const Change& chang
     visit_sides(evidence, change, [&](const Observation& seen, Eigen::Index i, Side side) {
         // What is wrong is less than what is right, as a rule: none of it is left out.
         if (side != Side::changed && (side != Side::healthy || next++ % step != 0)) return;
+        spend(4 * std::int64_t(element_places));
         const Eigen::Index cols = seen.got.cols();
         elements.add(seen.site, i / cols, i % cols, side == Side::changed);
     });

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "oracle/identify/effort.h"
 #include "oracle/identify/index_formula.h"
 
 namespace tilescope {
@@ -41,6 +42,7 @@ std::optional<std::int64_t> elected(const Votes& votes, int least) {
 class Samples {
  public:
     explicit Samples(std::span<const AddressSample> all) : all_(all) {
+        spend(64 * std::ssize(all));
         for (const AddressSample& sample : all) at_[{sample.row, sample.col}] = &sample;
     }
 
@@ -80,6 +82,7 @@ class Samples {
     template <class Number>
     std::optional<std::int64_t> constant(const Number& number) const {
         Votes votes;
+        for (const AddressSample& sample : all_) spend(16 * std::ssize(sample.sources));
         for (const AddressSample& sample : all_)
             for (const std::int64_t source : sample.sources) ++votes[number(sample, source)];
         return elected(votes, int(double(all_.size()) * enough_samples));
@@ -158,6 +161,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> sources_of_lines(const Sample
     for (const AddressSample& sample : samples.all()) {
         auto& [votes, elements] = of_line[line(sample)];
         ++elements;
+        spend(16 * std::ssize(sample.sources));
         for (const std::int64_t source : sample.sources) ++votes[source - rest(sample)];
     }
     int longest = 1;

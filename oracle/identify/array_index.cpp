@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "oracle/identify/effort.h"
+
 namespace tilescope {
 
 namespace {
@@ -86,6 +88,7 @@ bool is_agreed_on(const ArrayIndex& index, std::span<const ArrayElement> element
     std::size_t tried = 0;
     std::size_t off = 0;
     for (const ArrayElement& element : elements) {
+        spend(16);
         const std::int64_t at = index.of(element.numbers, extents);
         if (at < 0 || at >= size) continue;
         ++tried;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "oracle/identify/effort.h"
 #include "oracle/identify/line.h"
 
 namespace tilescope {
@@ -105,6 +106,7 @@ std::vector<CurveRule> listed_bits(const Points& wrong) {
 // ---- domains
 
 bool splits(const Points& wrong, const Points& right, const CurveDomain& domain) {
+    spend(4 * std::ssize(wrong) + 4 * std::ssize(right));
     const auto in = [&](const CurvePoint& point) { return domain.contains(point.x); };
     const auto inside = std::ranges::count_if(wrong, in);
     const auto outside = std::ssize(right) - std::ranges::count_if(right, in);
@@ -353,6 +355,7 @@ std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
     Points wrong;
     Points right;
     for (const CurvePoint& point : points) (point.wrong ? wrong : right).push_back(point);
+    spend(256 * std::ssize(points));
     if (wrong.size() < fewest_points) return {};
     std::vector<NamedRule> rules = constant_of(wrong);
     if (rules.empty()) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "oracle/identify/effort.h"
 #include "oracle/identify/index_forms.h"
 
 namespace tilescope {
@@ -44,6 +45,7 @@ std::string sum_text(std::string_view term, std::int64_t c) {
 /// `base` of x, moved by what it takes.
 std::optional<IndexFormula> moved(Table table, const std::string& text, int parameters,
                                   const std::function<std::int64_t(std::int64_t)>& base) {
+    spend(32 * std::ssize(table));
     const std::int64_t c = commonest(table, [&](std::int64_t x, std::int64_t y) { return y - base(x); });
     const auto apply = [=](std::int64_t x) { return base(x) + c; };
     if (!is_right(table, apply)) return std::nullopt;

@@ -4,6 +4,8 @@
 #include <Eigen/SVD>
 #include <cmath>
 
+#include "oracle/identify/effort.h"
+
 namespace tilescope {
 
 namespace {
@@ -17,6 +19,7 @@ std::optional<LeastSquares> solve_least_squares(const Eigen::MatrixXd& a, const 
                                                 double threshold) {
     const Eigen::Index unknowns = a.cols();
     if (unknowns == 0) return std::nullopt;
+    spend(2 * a.rows() * unknowns * unknowns);
     Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(a);
     qr.setThreshold(threshold);
     if (qr.rank() < unknowns) return std::nullopt;
@@ -44,6 +47,7 @@ VanishingCombination vanishing_combination(const Eigen::MatrixXd& a) {
 
 void LinearSystem::add(const Eigen::VectorXd& row, double result, double error) {
     if (std::ssize(results_) >= enough_equations * unknowns_ + 64) return;
+    spend(unknowns_);
     rows_.insert(rows_.end(), row.begin(), row.end());
     results_.push_back(result);
     error_ += error * error;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "oracle/identify/effort.h"
+
 namespace tilescope {
 
 namespace {
@@ -152,6 +154,7 @@ std::size_t distinct_values(const std::vector<CurvePoint>& points) {
 
 std::vector<NamedRule> fitted_lines(const std::vector<CurvePoint>& points,
                                     const std::vector<KnownNumber>& known) {
+    spend(128 * std::ssize(points));
     LineSums sums;
     const std::optional<Line> rough = rough_line(points);
     for (const CurvePoint& point : points) {

@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "oracle/identify/effort.h"
+
 namespace tilescope {
 
 namespace {
@@ -29,6 +31,7 @@ struct Sides {
 using SidesOfValues = std::map<std::int64_t, Sides>;
 
 SidesOfValues sides_of(std::span<const LabelledPlace> places, std::size_t coordinate) {
+    spend(4 * std::ssize(places));
     const auto value_of = [=](const LabelledPlace& place) { return place.at[coordinate]; };
     const auto [least, most] = std::ranges::minmax(places | std::views::transform(value_of));
     std::vector<Sides> dense(std::size_t(std::int64_t(most) - least) + 1);
@@ -53,6 +56,7 @@ std::int64_t wrong_of(const PlaceCondition& condition, const SidesOfValues& side
 /// The values that are inside, of a period or all, as a range: from the first to the last of them, wider where
 /// nothing contradicts.
 PlaceCondition range_of(std::size_t coordinate, std::int64_t period, const SidesOfValues& sides) {
+    spend(32 * std::ssize(sides));
     std::map<std::int64_t, Sides> rests;
     for (const auto& [value, of_value] : sides) {
         Sides& rest = rests[period > 0 ? value % period : value];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oracle/identify/effort.h"
 #include "oracle/identify/index_forms.h"
 
 namespace tilescope {
@@ -127,6 +128,7 @@ void add_strides(std::span<const AddressSample> samples, std::int64_t ld, const 
 std::vector<TileIndex> find_tile_indices(std::span<const AddressSample> samples, std::int64_t rows,
                                          std::int64_t cols, std::int64_t ld, const AddressNames& names,
                                          std::size_t most) {
+    for (const AddressSample& sample : samples) spend(32 + 32 * std::ssize(sample.sources));
     std::vector<Agreed> agreed;
     add_other_number(samples, ld, names, agreed);
     add_strides(samples, ld, names, agreed);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "oracle/identify/effort.h"
 #include "oracle/identify/unknown_terms.h"
 
 namespace tilescope {
@@ -25,6 +26,7 @@ LineTerms terms_of_line(const TermQuestion& question, const TermLine& line, cons
     const TermAddress right{.padding = address.padding};
     const std::int64_t cols = memory.cols - address.padding;
     LineTerms taken{std::vector<double>(terms, 0), std::vector<std::ptrdiff_t>(terms, -1)};
+    spend(std::int64_t(8 * terms));
     std::vector<std::int64_t> numbers = line.front().numbers;
     for (std::size_t t = 0; t < terms; ++t) {
         if (std::ranges::all_of(line, [=](const TermResult& result) { return result.factors[t] == 0; }))
@@ -48,6 +50,7 @@ std::optional<bool> is_line_right(const TermLine& line, const LineTerms& taken) 
     if (taken.unknowns + least > line.size() || taken.moved < taken.unknowns) return std::nullopt;
     const auto sums = Eigen::Index(line.size());
     Eigen::MatrixXd factors = Eigen::MatrixXd::Zero(sums, Eigen::Index(taken.unknowns));
+    spend(sums * std::int64_t(2 * taken.known.size()));
     Eigen::VectorXd left(sums);
     Eigen::VectorXd errors(sums);
     for (Eigen::Index i = 0; i < sums; ++i) {

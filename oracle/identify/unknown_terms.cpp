@@ -2,6 +2,8 @@
 
 #include "oracle/identify/least_squares.h"
 
+#include "oracle/identify/effort.h"
+
 namespace tilescope {
 
 namespace {
@@ -20,6 +22,7 @@ double UnknownTerms::error(Eigen::Index sum, const Eigen::VectorXd& errors) cons
 }
 
 UnknownTerms spend_sums(const Eigen::MatrixXd& factors, const std::vector<bool>& is_known) {
+    spend(2 * factors.rows() * factors.cols() * std::min(factors.rows(), factors.cols()) + factors.size());
     std::vector<Eigen::Index> usable;
     for (Eigen::Index i = 0; i < factors.rows(); ++i)
         if (is_known[std::size_t(i)]) usable.push_back(i);

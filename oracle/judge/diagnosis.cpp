@@ -30,11 +30,14 @@ std::string_view to_string(AnswerKind kind) {
             return "own cause";
         case AnswerKind::unexplained:
             return "unexplained";
+        case AnswerKind::not_searched:
+            return "not searched";
     }
     return "";
 }
 
 std::string text_of(const StageAnswer& answer) {
+    if (answer.kind == AnswerKind::not_searched) return "not searched to the end";
     const std::string computed =
         fmt::format("right with {} computed in place of what was dumped", names_of(answer.computed));
     if (answer.kind == AnswerKind::unexplained)
@@ -63,8 +66,35 @@ std::string title_of(const FoundCause& cause) {
     return cause.parameters.empty() ? text : text + ")";
 }
 
+void SearchEnd::add(const SearchEnd& other) {
+    cut_off = cut_off || other.cut_off;
+    failed.insert(failed.end(), other.failed.begin(), other.failed.end());
+}
+
+bool Diagnosis::tried_all() const {
+    return end.is_whole() || (!answers.empty() && answers.front().kind != AnswerKind::not_searched);
+}
+
+std::vector<std::string> lines_of(const SearchEnd& end) {
+    std::vector<std::string> lines;
+    if (end.cut_off)
+        lines.emplace_back(
+            "the search was cut off, since it takes long: --search-all (Python: causes=\"all\") goes on");
+    if (end.failed.empty()) return lines;
+    const std::size_t others = end.failed.size() - 1;
+    lines.push_back(fmt::format("a part of the search failed: {}{}", end.failed.front(),
+                                others > 0 ? fmt::format("; and {} more", others) : ""));
+    return lines;
+}
+
 std::string percent_of(double share) {
     return fmt::format("{:.4g} %", std::floor(share * 1e4) / 100);
+}
+
+std::string explained_text(const FoundCause& cause) {
+    const std::string text =
+        fmt::format("{} of {} elements", percent_of(cause.explained_after), cause.elements);
+    return cause.not_determined > 0 ? fmt::format("{}, {} not determined", text, cause.not_determined) : text;
 }
 
 }  // namespace tilescope

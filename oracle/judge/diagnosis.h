@@ -57,6 +57,8 @@ struct FoundCause {
     double explained_before = 0;
     double explained_after = 0;
     std::int64_t elements = 0;  ///< looked at
+    std::int64_t not_determined =
+        0;  ///< of them: the replay says nothing of these, so it does not explain them
     std::vector<CauseParameter> parameters;
     int free_parameters = 0;  ///< those of them that were fitted to the dump
     double bits = 0;          ///< that it takes to write it down: name, parameters, where; 0 where structural
@@ -81,6 +83,16 @@ struct Assignment {
     bool operator==(const Assignment&) const = default;
 };
 
+/// How a search ended that did not come to its end.
+struct SearchEnd {
+    bool cut_off = false;  ///< it did all the work that it may do: more may be found without that bound
+    std::vector<std::string> failed;  ///< its parts that failed, with why: "exp_base: not enough memory"
+
+    bool is_whole() const { return !cut_off && failed.empty(); }
+    /// Of another search for the same recording.
+    void add(const SearchEnd& other);
+};
+
 /// Declarations that the recording lacks.
 struct Suggestion {
     std::vector<Assignment> assignments;
@@ -88,6 +100,7 @@ struct Suggestion {
     bool searched = false;      ///< for causes of what remains; false: nothing does, or none are known of it
     /// The best of them, as judged with the declarations, and those as good; their `changes` are null.
     std::vector<FoundCause> causes;
+    SearchEnd end = {};  ///< of the search for them
 };
 
 /// How much of what is wrong the mistake of another recording explains.
@@ -107,6 +120,7 @@ enum class AnswerKind : std::uint8_t {
     covered,      ///< by what was found in a stage before
     own_cause,    ///< another mistake than those of the stages before
     unexplained,  ///< no known cause explains it
+    not_searched  ///< not all causes were tried: the search was cut off, or failed
 };
 
 /// What is known of a stage that diverges by itself.
@@ -132,9 +146,13 @@ struct Diagnosis {
     std::string separate_with;         ///< options of tile-run that would tell ties apart; "" without ties
     std::vector<Stage> record_next;    ///< not recorded, and would tell ties apart; empty without ties
     std::vector<StageAnswer> answers;  ///< of each stage that diverges by itself, in order of computation
+    SearchEnd end;  ///< how the search for all of this ended, where that was before its end
+
+    /// Whether all causes of the first wrong stage were tried.
+    bool tried_all() const;
 };
 
-/// "covered", "own cause" or "unexplained".
+/// "covered", "own cause", "unexplained" or "not searched".
 std::string_view to_string(AnswerKind kind);
 
 /// "covered by kv_head_modulo in k, which is made here as well".
@@ -146,7 +164,13 @@ std::string record_text(const std::vector<Stage>& stages);
 /// "diagonal_shifted (columns 1)".
 std::string title_of(const FoundCause& cause);
 
+/// That the search was cut off, and what of it failed, a line each; none where it came to its end.
+std::vector<std::string> lines_of(const SearchEnd& end);
+
 /// "33.33 %"; never rounded up to all of them.
 std::string percent_of(double share);
+
+/// "87.5 % of 512 elements, 64 not determined": what the cause explains.
+std::string explained_text(const FoundCause& cause);
 
 }  // namespace tilescope

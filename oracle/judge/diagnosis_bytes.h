@@ -33,11 +33,12 @@ template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, FoundCause>
 void each_field(Io& io, Of& cause) {
     auto& [name, family, says, look_at, stage, observed, explained_before, explained_after, elements,
-           parameters, free_parameters, bits, listed_bits, where, rank, legal, structural, race_alike,
-           leaves_rest, changes, scope] = cause;
+           not_determined, parameters, free_parameters, bits, listed_bits, where, rank, legal, structural,
+           race_alike, leaves_rest, changes, scope] = cause;
     static_cast<void>(changes);
-    io(name, family, says, look_at, stage, observed, explained_before, explained_after, elements, parameters,
-       free_parameters, bits, listed_bits, where, rank, legal, structural, race_alike, leaves_rest, scope);
+    io(name, family, says, look_at, stage, observed, explained_before, explained_after, elements,
+       not_determined, parameters, free_parameters, bits, listed_bits, where, rank, legal, structural,
+       race_alike, leaves_rest, scope);
 }
 
 template <class Io, class Of>
@@ -48,10 +49,17 @@ void each_field(Io& io, Of& assignment) {
 }
 
 template <class Io, class Of>
+requires std::is_same_v<std::remove_const_t<Of>, SearchEnd>
+void each_field(Io& io, Of& end) {
+    auto& [cut_off, failed] = end;
+    io(cut_off, failed);
+}
+
+template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Suggestion>
 void each_field(Io& io, Of& suggestion) {
-    auto& [assignments, then, searched, causes] = suggestion;
-    io(assignments, then, searched, causes);
+    auto& [assignments, then, searched, causes, end] = suggestion;
+    io(assignments, then, searched, causes, end);
 }
 
 template <class Io, class Of>
@@ -72,8 +80,9 @@ template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Diagnosis>
 void each_field(Io& io, Of& diagnosis) {
     auto& [suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next,
-           answers] = diagnosis;
-    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers);
+           answers, end] = diagnosis;
+    io(suggestion, searched, causes, then, places, threads, prediction, separate_with, record_next, answers,
+       end);
 }
 
 }  // namespace tilescope

@@ -224,6 +224,10 @@ void declare_causes(CLI::App& app, Arguments& arguments) {
         ->allow_extra_args(false)
         ->excludes("--against", "--no-causes")
         ->group(group);
+    app.add_flag("--search-all", arguments.search_all,
+                 "search on where a search for causes or declarations is cut off, since it takes long")
+        ->excludes("--against", "--no-causes")
+        ->group(group);
 }
 
 /// What leaves no room for anything printed beside it.

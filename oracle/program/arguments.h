@@ -38,6 +38,7 @@ struct Arguments {
     std::string cause_of;              ///< a recording whose mistake is tried on this one
     std::vector<std::string> without;  ///< causes that are not searched for
     bool no_causes = false;
+    bool search_all = false;
     bool same_run = false;
     bool suggest = false;
     JudgeOptions judge;

@@ -18,6 +18,7 @@
 #include "dump/schema/families.h"
 #include "dump/schema/text.h"
 #include "dump/writer.h"
+#include "oracle/causes/attempts.h"
 #include "oracle/causes/find_causes.h"
 #include "oracle/causes/prediction.h"
 #include "oracle/causes/replayed.h"
@@ -66,22 +67,28 @@ CauseOptions cause_options(const Arguments& arguments) {
     options.compare = arguments.judge.compare;
     options.threads = arguments.judge.threads;
     options.without = arguments.without;
+    if (arguments.search_all) options.effort = Effort::unbounded;
     return options;
 }
 
 /// Whether the mistake of `arguments.cause_of` explains the report's recording.
-Prediction predict_arguments(const JudgePlan& plan, const Recording& recording, const Report& report) {
+void predict_arguments(const JudgePlan& plan, const Recording& recording, Report& report) {
     const Arguments& arguments = plan.arguments;
-    const std::unique_ptr<Recording> first = open_declared(arguments.cause_of, arguments, plan.open);
     const CauseOptions options = cause_options(arguments);
-    const std::vector<FoundCause> causes =
-        find_causes(*first, judge(*first, arguments.judge), options).causes;
-    Prediction prediction;
-    if (!causes.empty() && !causes[0].structural)
-        prediction = predict(causes[0], first->problem(), recording, report, options);
-    prediction.of = first->name();
-    first->require_unchanged();
-    return prediction;
+    Attempts attempts(options.effort, {}, {});
+    attempts.uncounted(SearchPart::prediction, [&] {
+        const std::unique_ptr<Recording> first = open_declared(arguments.cause_of, arguments, plan.open);
+        const Diagnosis diagnosis = find_causes(*first, judge(*first, arguments.judge), options);
+        const std::vector<FoundCause>& causes = diagnosis.causes;
+        report.diagnosis.end.add(diagnosis.end);
+        Prediction prediction;
+        if (!causes.empty() && !causes[0].structural)
+            prediction = predict(causes[0], first->problem(), recording, report, options);
+        prediction.of = first->name();
+        first->require_unchanged();
+        report.diagnosis.prediction = std::move(prediction);
+    });
+    report.diagnosis.end.add(attempts.end());
 }
 
 bool want_pictures(const JudgePlan& plan) {
@@ -140,8 +147,7 @@ Report judge_recording(const FoundPath& found, const JudgePlan& plan, Shown& sho
     narrow_report(arguments, path, report);
     if (!arguments.no_causes)
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
-    if (!arguments.cause_of.empty())
-        report.diagnosis.prediction = predict_arguments(plan, *recording, report);
+    if (!arguments.cause_of.empty()) predict_arguments(plan, *recording, report);
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
             throw Error("no cause was found to replay", path, "leave --replay-out out");
@@ -330,7 +336,7 @@ int suggest_arguments(const std::string& path, const Arguments& arguments) {
         }
     };
     Report report = report_of();
-    report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
+    report.diagnosis = declarations_of(*recording, report, cause_options(arguments));
     recording->require_unchanged();
     write_to_stdout(readable(suggestion_arguments(report)));
     fmt::print(stderr, "{}", readable(suggestion_advice(report)));

@@ -46,7 +46,8 @@ Judged as_judged(Report report) {
     return {std::move(report), std::move(text), std::move(json)};
 }
 
-Judged judge_fully(const Recording& recording, bool causes, int threads, const Cancel& cancel) {
+Judged judge_fully(const Recording& recording, bool causes, bool search_all, int threads,
+                   const Cancel& cancel) {
     JudgeOptions options;
     options.threads = threads;
     options.progress = [&](std::int64_t, std::int64_t) { cancel.check(); };
@@ -55,6 +56,7 @@ Judged judge_fully(const Recording& recording, bool causes, int threads, const C
         if (causes) {
             CauseOptions search;
             search.threads = threads;
+            if (search_all) search.effort = Effort::unbounded;
             search.check = [&] { cancel.check(); };
             report.diagnosis = causes_and_declarations(recording, report, search);
         }

@@ -119,6 +119,7 @@ std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entr
                                  const TileId& tile) {
     const TileShape shape = tile_shape(entry, stage);
     const TileShape extent = tile_extent(entry, stage, tile);
+    if (extent.rows <= 0 || extent.cols <= 0) return std::nullopt;
     MatrixF whole(shape.rows, shape.cols);
     if (!recording.read_tile(stage, tile, {whole.data(), std::size_t(whole.size())})) return std::nullopt;
     MatrixF values =

@@ -26,7 +26,7 @@ bool takes_part(const Recording& recording, const Problem& entry, std::span<cons
                 const TileId& tile);
 
 /// A recorded tile without its padding, of a problem with the batch entry's own lengths; nullopt where it was
-/// not captured, or where nobody wrote it and no row can see it.
+/// not captured, where nobody wrote it and no row can see it, or where it lies beyond those lengths.
 std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
                                  const TileId& tile);
 

@@ -74,10 +74,17 @@ std::string suggestion_arguments(const Report& report) {
 
 std::string suggestion_advice(const Report& report) {
     const std::optional<Suggestion>& suggestion = report.diagnosis.suggestion;
-    if (suggestion) return fmt::format("{}\n{}", remains_text(*suggestion), lines_of(report, *suggestion));
+    std::string end;
+    for (const std::string& line : lines_of(report.diagnosis.end)) end += line + "\n";
+    if (suggestion)
+        return fmt::format("{}\n{}{}", remains_text(*suggestion), lines_of(report, *suggestion), end);
     const bool match = !report.guilty && report.unjudged.empty();
-    return fmt::format("{}: {}\n", match ? "nothing to declare" : "no declaration gets further",
-                       verdict_line(report));
+    const bool tried_all = report.diagnosis.end.is_whole();
+    return fmt::format("{}: {}\n{}",
+                       match       ? "nothing to declare"
+                       : tried_all ? "no declaration gets further"
+                                   : "no declaration was found that gets further",
+                       verdict_line(report), end);
 }
 
 }  // namespace tilescope

@@ -62,27 +62,32 @@ std::string what_and_where(const Report& report) {
     return text;
 }
 
-/// What follows the colon of the headline.
-std::string why(const Report& report, const Diagnosis& diagnosis, CausesKnown known) {
-    if (!report.other.empty()) return "which of them is wrong, if any, this comparison does not say";
-    if (known == CausesKnown::not_yet) return "its cause is being searched";
-    if (known == CausesKnown::no) return "its cause was not searched";
+std::string cause_text(const Diagnosis& diagnosis) {
     if (diagnosis.suggestion) return suggestion_text(*diagnosis.suggestion);
     if (!diagnosis.causes.empty()) {
         const FoundCause& cause = diagnosis.causes.front();
         return std::string(cause.says) + (cause.legal ? ", legal if it is meant" : "");
     }
     if (!diagnosis.places.empty()) return diagnosis.places.front();
-    return "no known cause explains it";
+    return diagnosis.tried_all() ? "no known cause explains it" : "no cause was found";
+}
+
+/// What follows the colon of the headline.
+std::string why(const Report& report, const Diagnosis& diagnosis, CausesKnown known) {
+    if (!report.other.empty()) return "which of them is wrong, if any, this comparison does not say";
+    if (known == CausesKnown::not_yet) return "its cause is being searched";
+    if (known == CausesKnown::no) return "its cause was not searched";
+    std::string text = cause_text(diagnosis);
+    for (const std::string& line : lines_of(diagnosis.end)) text += "; " + one_line(line);
+    return text;
 }
 
 std::string evidence_of(const FoundCause& cause) {
     if (cause.structural)
         return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", title_of(cause),
                            percent_of(cause.explained_after), cause.elements);
-    return fmt::format("{}: explains {} of {} elements, healthy replay {}; {}", title_of(cause),
-                       percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before),
-                       cause.where);
+    return fmt::format("{}: explains {}, healthy replay {}; {}", title_of(cause), explained_text(cause),
+                       percent_of(cause.explained_before), cause.where);
 }
 
 std::string also_of(const Report& report, const Diagnosis& diagnosis) {
@@ -96,8 +101,10 @@ std::string also_of(const Report& report, const Diagnosis& diagnosis) {
     for (const FoundCause& cause : diagnosis.then)
         add(fmt::format("then {} in {}", title_of(cause), name_in(report, cause.stage)));
     for (const StageAnswer& answer : diagnosis.answers) {
-        if (answer.stage != report.guilty && answer.kind == AnswerKind::unexplained)
-            add(fmt::format("{} is wrong too, unexplained", name_in(report, answer.stage)));
+        const bool is_open =
+            answer.kind == AnswerKind::unexplained || answer.kind == AnswerKind::not_searched;
+        if (answer.stage != report.guilty && is_open)
+            add(fmt::format("{} is wrong too, {}", name_in(report, answer.stage), to_string(answer.kind)));
     }
     return text;
 }

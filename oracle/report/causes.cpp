@@ -38,8 +38,7 @@ std::string best_cause(const Report& report, const FoundCause& cause) {
             "  this pattern tells right from wrong in {} of {} elements; no replay knows their values\n",
             percent_of(cause.explained_after), cause.elements);
     } else if (!cause.structural) {
-        text += fmt::format("  explained {} of {} elements, healthy replay {}; {}{}\n",
-                            percent_of(cause.explained_after), cause.elements,
+        text += fmt::format("  explained {}, healthy replay {}; {}{}\n", explained_text(cause),
                             percent_of(cause.explained_before), cause.where, fitted(cause));
         if (cause.leaves_rest) text += "  no known cause explains what it leaves\n";
     }
@@ -102,6 +101,12 @@ std::string prediction_text(const Prediction& prediction) {
                               percent_of(explained), prediction.wrong);
 }
 
+std::string end_text(const Diagnosis& diagnosis) {
+    std::string text;
+    for (const std::string& line : lines_of(diagnosis.end)) text += one_line(line) + "\n";
+    return text;
+}
+
 /// A line for each stage that diverges by itself beside the first.
 std::string answers_text(const Report& report) {
     std::string text;
@@ -135,6 +140,9 @@ std::string hooked_text(const Report& report, Stage stage) {
 std::string remains_text(const Suggestion& suggestion) {
     if (!suggestion.then) return "then it matches";
     const std::vector<FoundCause>& causes = suggestion.causes;
+    if (causes.empty() && !suggestion.end.is_whole())
+        return fmt::format("what remains begins in {}, and was not searched to the end",
+                           name_of_stage(*suggestion.then));
     if (causes.empty())
         return fmt::format("what remains begins in {}{}", name_of_stage(*suggestion.then),
                            suggestion.searched ? ", and no known cause explains it" : "");
@@ -155,14 +163,19 @@ std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
     std::string text = diagnosis.suggestion ? suggestion_text(*diagnosis.suggestion) + "\n" : "";
     if (diagnosis.prediction) text += prediction_text(*diagnosis.prediction);
-    if (!diagnosis.searched) return text;
+    if (!diagnosis.searched) return text + end_text(diagnosis);
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
     const bool is_declared = diagnosis.suggestion && !diagnosis.suggestion->then;
-    if (diagnosis.causes.empty() && is_declared) return text + places;
+    const std::string end = end_text(diagnosis);
+    if (diagnosis.causes.empty() && is_declared) return text + places + end;
     if (diagnosis.causes.empty())
-        return text + "no known cause explains this\n" + places + answers_text(report);
-    const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;
-    if (diagnosis.causes[0].structural && is_wrong) text += "no known cause explains the values\n";
+        return text + (diagnosis.tried_all() ? "no known cause explains this\n" : "no cause was found\n") +
+               end + places + answers_text(report);
+    // Of what nobody wrote there are no values to explain: the causes below say all that there is to say.
+    const StageTally tally = report.guilty ? report.stage(*report.guilty).tally : StageTally();
+    if (diagnosis.causes[0].structural && tally.outside > tally.unwritten)
+        text += diagnosis.tried_all() ? "no known cause explains the values\n"
+                                      : "no cause of the values was found\n";
     const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
     text += best_cause(report, diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
     text += race_text(diagnosis, tied);
@@ -172,7 +185,7 @@ std::string causes_text(const Report& report) {
                             name_of_stage(next.stage), next.says);
         if (next.race_alike) text += "  a race looks the same here, too\n";
     }
-    return text + answers_text(report);
+    return text + answers_text(report) + end;
 }
 
 }  // namespace tilescope

@@ -204,6 +204,7 @@ ordered_json to_json(const FoundCause& cause) {
             {"explained_before", cause.explained_before},
             {"explained_after", cause.explained_after},
             {"elements", cause.elements},
+            {"not_determined", cause.not_determined},
             {"parameters", std::move(parameters)},
             {"free_parameters", cause.free_parameters},
             {"bits", cause.bits},
@@ -268,6 +269,10 @@ ordered_json to_json(const Prediction& prediction) {
             {"holds", prediction.holds()}};
 }
 
+ordered_json to_json(const SearchEnd& end) {
+    return {{"cut_off", end.cut_off}, {"failed", end.failed}};
+}
+
 /// `causes` is null where nothing was searched, and empty where nothing was found.
 void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     if (diagnosis.suggestion) {
@@ -280,8 +285,10 @@ void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
         if (then)
             json["declare"]["causes"] =
                 diagnosis.suggestion->searched ? to_json(diagnosis.suggestion->causes) : ordered_json();
+        json["declare"]["search"] = to_json(diagnosis.suggestion->end);
     }
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
+    json["search"] = to_json(diagnosis.end);
     json["further_causes"] = to_json(diagnosis.then);
     json["places"] = diagnosis.places;
     json["wrong_threads"] = to_json(diagnosis.threads);

@@ -136,7 +136,8 @@ std::string cause_in(const Report& report) {
         return text;
     }
     if (!diagnosis.searched) return "not searched";
-    return diagnosis.causes.empty() ? "unexplained" : std::string(diagnosis.causes.front().name);
+    if (!diagnosis.causes.empty()) return std::string(diagnosis.causes.front().name);
+    return diagnosis.tried_all() ? "unexplained" : diagnosis.end.cut_off ? "search cut off" : "search failed";
 }
 
 JudgedRecording judged_of(const Outcome& outcome) {

@@ -51,7 +51,7 @@ struct JudgedRecording {
 /// Whether `one` is told of rather than `other`: it is of an earlier step, or a larger part of its first wrong stage is wrong.
 bool is_worse(const JudgedRecording& one, const JudgedRecording& other);
 
-/// The cause by its name, "declare s.scaled=true", "unexplained", or "not searched"; "" where nothing diverges.
+/// The cause by its name, "declare s.scaled=true", "unexplained", "search cut off", "search failed", or "not searched"; "" where nothing diverges.
 std::string cause_in(const Report& report);
 
 /// Everything but the time, and whether its divergence is known.

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -46,8 +47,11 @@ void answer(const Recording& recording, const JudgeOptions& judging, CauseCase& 
         if (report.guilty) result.guilty = stage_info(*report.guilty).name;
         CauseOptions options;
         options.threads = judging.threads;
-        for (const FoundCause& cause : find_causes(recording, report, options).causes)
+        const Diagnosis diagnosis = find_causes(recording, report, options);
+        for (const FoundCause& cause : diagnosis.causes)
             (cause.rank == 1 ? result.named : result.later).emplace_back(cause.name);
+        result.cut_off = diagnosis.end.cut_off;
+        if (!diagnosis.end.failed.empty()) result.error = diagnosis.end.failed.front();
     } catch (const std::exception& error) {
         result.error = error.what();
     }
@@ -149,6 +153,7 @@ nlohmann::json bench_predictions(const Options& options) {
     const std::vector<Planting> all = plantings(options);
     std::vector<std::string> said(all.size());
     std::vector<std::optional<bool>> holds(all.size());
+    std::atomic<std::int64_t> cut_off = 0;
 #pragma omp parallel for schedule(dynamic)
     for (std::size_t i = 0; i < all.size(); ++i) {
         const Planting& first = all[i];
@@ -166,9 +171,10 @@ nlohmann::json bench_predictions(const Options& options) {
         try {
             CauseOptions one;
             one.threads = 1;
-            const std::vector<FoundCause> causes =
-                find_causes(run.recording, judge(run.recording, one_thread()), one).causes;
-            if (causes.empty() || causes[0].structural) continue;
+            const Diagnosis diagnosis = find_causes(run.recording, judge(run.recording, one_thread()), one);
+            const std::vector<FoundCause>& causes = diagnosis.causes;
+            cut_off += diagnosis.end.cut_off;
+            if (diagnosis.end.cut_off || causes.empty() || causes[0].structural) continue;
             const Prediction prediction = predict(causes[0], run.recording.problem(), second.recording,
                                                   judge(second.recording, one_thread()), one);
             if (prediction.wrong == 0) continue;
@@ -185,8 +191,10 @@ nlohmann::json bench_predictions(const Options& options) {
         if (holds[i] == false) fmt::print("{}\n", said[i]);
     const auto tried = std::ranges::count_if(holds, [](const auto& one) { return one.has_value(); });
     const auto held = std::ranges::count(holds, std::optional(true));
-    fmt::print("\ncauses of planted faults that explain another shape as well: {} of {}\n", held, tried);
-    return {{"tried", tried}, {"held", held}};
+    fmt::print(
+        "\ncauses of planted faults that explain another shape as well: {} of {}; {} searches were cut off\n",
+        held, tried, cut_off.load());
+    return {{"tried", tried}, {"held", held}, {"cut_off", cut_off.load()}};
 }
 
 /// Healthy kernels of every arithmetic and option: nothing diverges, and no cause is named.
@@ -203,17 +211,26 @@ nlohmann::json bench_healthy(const Options& options) {
     std::int64_t diverged = 0;
     std::int64_t named = 0;
     std::int64_t errors = 0;
+    std::int64_t cut_off = 0;
     for (const CauseCase& result : results) {
         diverged += result.diverged ? 1 : 0;
         named += result.named.empty() ? 0 : 1;
         errors += result.error.empty() ? 0 : 1;
+        cut_off += result.cut_off ? 1 : 0;
         if (result.diverged || !result.named.empty() || !result.error.empty())
             fmt::print("healthy, {}: guilty {}, named {} {}\n", result.where, result.guilty, result.answer(),
                        result.error);
     }
-    fmt::print("\n{} healthy and legally varied kernels: {} diverge, {} are given a cause, {} not judged\n",
-               results.size(), diverged, named, errors);
-    return {{"healthy", results.size()}, {"diverged", diverged}, {"named", named}, {"errors", errors}};
+    fmt::print(
+        "\n{} healthy and legally varied kernels: {} diverge, {} are given a cause, {} not judged, {} "
+        "searches "
+        "were cut off\n",
+        results.size(), diverged, named, errors, cut_off);
+    return {{"healthy", results.size()},
+            {"diverged", diverged},
+            {"named", named},
+            {"errors", errors},
+            {"cut_off", cut_off}};
 }
 
 /// Recordings of faulty kernels: DIR/faults.json lists {"file", "fault", "stage"} and perhaps "causes".
@@ -250,7 +267,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 /// One head of 512 x 512 and of 4096 x 4096.
 nlohmann::json bench_time() {
     nlohmann::json times = nlohmann::json::array();
-    fmt::print("\n{:<28}{:>14}{:>11}{:>11}\n", "one head, head_dim 64", "seqlen", "judge, s", "cause, s");
+    fmt::print("\n{:<28}{:>14}{:>11}{:>11}{:>9}\n", "one head, head_dim 64", "seqlen", "judge, s", "cause, s",
+               "cut off");
     for (const std::int64_t seqlen : {512, 4096}) {
         for (const Mistake mistake :
              {Mistake::acc_not_rescaled, Mistake::k_not_transposed, Mistake::causal_top_left,
@@ -274,10 +292,14 @@ nlohmann::json bench_time() {
             const auto then = std::chrono::steady_clock::now();
             const Diagnosis diagnosis = find_causes(run.recording, report, {});
             naming = seconds_since(then);
-            fmt::print("{:<28}{:>14}{:>11.2f}{:>11.2f}\n", to_string(mistake),
-                       fmt::format("{} x {}", p.seqlen_q, p.seqlen_kv), judging, naming);
-            times.push_back(
-                {{"fault", to_string(mistake)}, {"seqlen", seqlen}, {"judge", judging}, {"cause", naming}});
+            fmt::print("{:<28}{:>14}{:>11.2f}{:>11.2f}{:>9}\n", to_string(mistake),
+                       fmt::format("{} x {}", p.seqlen_q, p.seqlen_kv), judging, naming,
+                       diagnosis.end.cut_off ? "yes" : "");
+            times.push_back({{"fault", to_string(mistake)},
+                             {"seqlen", seqlen},
+                             {"judge", judging},
+                             {"cause", naming},
+                             {"cut_off", diagnosis.end.cut_off}});
         }
     }
     return times;

@@ -18,14 +18,19 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOAL = 2.0  # the whole of a kernel with hooks may take twice as long to compile
-BUILDS = ("tilescope_plain_kernels", "tilescope_kernels")
+PLAIN = ["tilescope_plain_kernels"]
+# Kernels in fp8 are compiled for more architectures than others; a build for one has both alike.
+HOOKED = ["tilescope_hooked_gpu_kernels", "tilescope_hooked_e4m3_kernels"]
 
 
-def command_of(build, target, kernel, output):
-    """The compiler's command for a kernel, without what ninja or a cache need, or None."""
-    wanted = f"kernels/CMakeFiles/{target}.dir/attention/{kernel}.cu.o"
-    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", wanted], capture_output=True, text=True)
-    words = shlex.split(listed.stdout.strip().splitlines()[-1]) if listed.returncode == 0 and listed.stdout.strip() else []
+def command_of(build, targets, kernel, output):
+    """The compiler's command for a kernel, which is in one of the targets, without what ninja or a cache need, or None."""
+    words = []
+    for target in targets:
+        wanted = f"kernels/CMakeFiles/{target}.dir/attention/{kernel}.cu.o"
+        listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", wanted], capture_output=True, text=True)
+        if listed.returncode == 0 and listed.stdout.strip():
+            words = shlex.split(listed.stdout.strip().splitlines()[-1])
     compiler = next((i for i, word in enumerate(words) if word.endswith("nvcc")), None)
     if compiler is None:
         return None
@@ -53,7 +58,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for kernel in kernels:
             output = pathlib.Path(scratch) / "kernel.o"
-            commands = [command_of(options.build, target, kernel, output) for target in BUILDS]
+            commands = [command_of(options.build, targets, kernel, output) for targets in (PLAIN, HOOKED)]
             if None in commands:
                 continue
             rounds = [[seconds(command, options.build) for command in commands] for _ in range(options.rounds)]

@@ -94,8 +94,17 @@ class Judged:
         return first["stage"] if first else None
 
     @property
+    def is_cut_off(self):
+        return self.report.get("search", {}).get("cut_off", False)
+
+    @property
     def causes(self):
-        return self.report.get("causes") or []
+        """Those of a search that came to its end."""
+        return [] if self.is_cut_off else self.report.get("causes") or []
+
+    @property
+    def further_causes(self):
+        return [] if self.is_cut_off else self.report.get("further_causes") or []
 
     @property
     def description(self):
@@ -112,6 +121,10 @@ def matched(judged):
 
 def unjudged(judged):
     return judged.exit_code == 2
+
+
+def cut_off(judged):
+    return judged.is_cut_off
 
 
 def stage_is_right(judged):
@@ -208,7 +221,7 @@ def stage_of_further(judged, cause):
 def faults_named(judged):
     """Stages of the faults that the report gives: its first cause, of the first stage that is wrong, and those beside it."""
     first = [judged.stage] if judged.causes and is_fault(judged.causes[0]) else []
-    further = [stage_of_further(judged, cause) for cause in judged.report.get("further_causes") or [] if is_fault(cause)]
+    further = [stage_of_further(judged, cause) for cause in judged.further_causes if is_fault(cause)]
     return collections.Counter([*first, *further])
 
 
@@ -240,7 +253,7 @@ def names_another(judged):
 
 # Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at
 # its word: whether it is the truth is not checked, since a name is not what the grammar drew.
-CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
+CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("cut off", cut_off), ("stage right", stage_is_right),
           ("2nd stage right", second_stage_is_right), ("place right", place_is_right), ("described", describes),
           ("names a fault", names_fault), ("only a place", names_place),
           ("a declaration", names_declaration), ("makes it match", declaration_matches), ("short", is_short),

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints where the time of ./dev test goes: seconds of each step of compiling and of each test, largest first.
+"""Prints where the time of a build and of its tests goes: CPU seconds of each step of compiling and of each folder, and
+seconds of each test, largest first.
 
 usage: bench_suite.py [BUILD-DIR...]
 
-Reads what Ninja and CTest wrote down when each was last run; nothing is compiled or run. Without arguments the two
-builds of ./dev test. Seconds are those of a clock on the wall, which are CPU seconds where no more ran at once than
-there are cores and nothing else ran. A step that ccache served counts with the little that it took.
+Reads what cpu_seconds.sh and CTest wrote down when each was last run; nothing is compiled or run. Without arguments the two
+builds of ./dev test; build-demo is that of ./dev demo. Seconds of tests are those of a clock on the wall. A step that
+ccache served counts with the little that it took.
 Exit codes: 0 printed, 2 a build folder holds nothing to print.
 """
 
@@ -19,28 +20,30 @@ SHOWN = 25
 
 
 def steps_of(build):
-    """{output: seconds} of the steps whose output is there; one output of those that have several."""
-    lines = (build / ".ninja_log").read_text().splitlines()
+    """{output: CPU seconds} of the last run of each step whose output is there."""
     steps = {}
-    for line in lines[1:]:
-        start, end, _, output, command = line.split("\t")
-        output = output.removeprefix(f"{build}/")
+    for line in (build / "cpu_seconds.txt").read_text().splitlines():
+        user, system, output = line.split(" ", 2)
         if (build / output).exists():
-            steps[output] = (int(start), int(end), command)
-    first_output = {step: output for output, step in reversed(steps.items())}
-    return {output: (end - start) / 1000 for (start, end, _), output in first_output.items()}
+            steps[output] = float(user) + float(system)
+    return steps
 
 
 def tests_of(build):
-    """{test: seconds} of CTest's last run."""
-    log = (build / "Testing/Temporary/LastTest.log").read_text(errors="replace")
+    """{test: seconds} of CTest's last run; none where it never ran."""
+    written = build / "Testing/Temporary/LastTest.log"
+    log = written.read_text(errors="replace") if written.exists() else ""
     return {name: float(seconds)
             for name, seconds in re.findall(r"^\d+/\d+ Testing: (.+?)\n.*?^Test time = +([\d.]+) sec$", log,
                                             re.MULTILINE | re.DOTALL)}
 
 
 def folder_of(output):
-    """The folder of the sources of a step; what is linked into bin/ has none."""
+    """The folder of the sources of a step, which the name of those that are compiled together holds; what is linked into bin/
+    has none."""
+    together = re.match(r"(.+)/CMakeFiles/([^/]+)\.dir/together/\2_?(.*)_\d+\.cpp\.o$", output.replace("-", "_"))
+    if together:
+        return f"{together[1]}/{together[3]}"
     return re.sub(r"/?(CMakeFiles/.*|[^/]*)$", "", output) or "others"
 
 
@@ -70,9 +73,10 @@ def main(builds):
             return 2
         show(f"{build.name}, steps of compiling", steps)
         show(f"{build.name}, the same by folder", by_folder(steps))
-        show(f"{build.name}, tests of the last run", tests)
+        if tests:
+            show(f"{build.name}, tests of the last run", tests)
         sums[build.name] = sum(steps.values()), sum(tests.values())
-    print(f"\n{'seconds':<20}{'compiling':>10}{'tests':>10}")
+    print(f"\n{'seconds':<20}{'compiling':>10}{'tests':>10}   (of the CPU, and on the wall)")
     for name, (compiling, testing) in sums.items():
         print(f"{name:<20}{compiling:>10.0f}{testing:>10.0f}")
     return 0

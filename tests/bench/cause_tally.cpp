@@ -36,12 +36,14 @@ bool CauseCase::stage_right() const {
 }
 
 bool CauseCase::cause_right() const {
-    return std::ranges::any_of(causes, [&](const std::string& cause) { return contains(named, cause); });
+    return !cut_off &&
+           std::ranges::any_of(causes, [&](const std::string& cause) { return contains(named, cause); });
 }
 
 std::string CauseCase::answer() const {
     if (!error.empty()) return "(error)";
     if (!diverged) return "(matches)";
+    if (cut_off) return "(cut off)";
     for (const std::string& cause : causes) {
         if (contains(named, cause)) return cause;
     }
@@ -55,6 +57,7 @@ void CauseTally::add(CauseCase result) {
     if (!result.changed) return;
     ++row.changed;
     row.diverged += result.diverged ? 1 : 0;
+    row.cut_off += result.cut_off ? 1 : 0;
     row.stage.of += 1;
     row.stage.right += result.stage_right() ? 1 : 0;
     if (!result.causes.empty()) {
@@ -78,17 +81,18 @@ CauseTally::Row CauseTally::total() const {
         sum.cause.of += row.cause.of;
         sum.cause.right += row.cause.right;
         sum.tied += row.tied;
+        sum.cut_off += row.cut_off;
     }
     return sum;
 }
 
 void CauseTally::print(int misses) const {
     fmt::print("\n{}\n", title_);
-    fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}\n", "fault", "cases", "changed", "diverge", "stage %",
-               "cause %", "tied");
+    fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}\n", "fault", "cases", "changed", "diverge",
+               "stage %", "cause %", "tied", "cut off");
     const auto print_row = [&](const std::string& name, const Row& row) {
-        fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}\n", name, row.cases, row.changed, row.diverged,
-                   percent(row.stage), percent(row.cause), row.tied);
+        fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}{:>9}\n", name, row.cases, row.changed, row.diverged,
+                   percent(row.stage), percent(row.cause), row.tied, row.cut_off);
     };
     for (const std::string& name : order_) print_row(name, rows_.at(name));
     print_row("all", total());
@@ -127,6 +131,7 @@ std::string CauseTally::to_json() const {
                 {"stage", json_of(row.stage)},
                 {"cause", json_of(row.cause)},
                 {"tied", row.tied},
+                {"cut_off", row.cut_off},
                 {"named", row.answers}};
     };
     for (const std::string& name : order_) json["faults"].push_back(add(name, rows_.at(name)));

@@ -22,6 +22,7 @@ struct CauseCase {
     std::string guilty;              ///< stage; empty: none
     std::vector<std::string> named;  ///< causes that share the first rank
     std::vector<std::string> later;  ///< the others
+    bool cut_off = false;            ///< the search did not come to its end: what it named counts as none
     std::string error;
 
     bool stage_right() const;
@@ -53,6 +54,7 @@ class CauseTally {
         Rate stage;
         Rate cause;
         std::int64_t tied = 0;
+        std::int64_t cut_off = 0;
         std::map<std::string, std::int64_t> answers;
     };
     Row total() const;

@@ -17,6 +17,8 @@ import small_dump
 from tile_diff_case import DIVERGED, TileDiffCase, main
 
 TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
+DATA = pathlib.Path(__file__).parents[1] / "data"
+SAMPLES = pathlib.Path(__file__).parents[2] / "samples"
 
 # Fault: causes that are right. Several where the options that show the fault do not tell them apart.
 RIGHT = {
@@ -181,6 +183,33 @@ class Causes(TileDiffCase):
         self.assertIn("1 of 16 tiles differ, 1 of them in every element", run.stdout)
         self.assertEqual(self.run_it("--against", again, path).returncode, DIVERGED)
         self.assert_one_line(self.run_it(path, "--same-run"), "--same-run")
+
+
+class Searches(TileDiffCase):
+    """What becomes of a search costs no verdict."""
+
+    def test_tile_that_a_length_leaves_empty(self):
+        """p and l of one entry with 20 of 48 keys, in tiles of 16: what lies beyond them was once asked for as -12 columns."""
+        report = self.judge(DATA / "length_hides_tile.h5")
+        self.assertEqual((report["verdict"], report["search"]), ("diverged", {"cut_off": False, "failed": []}))
+        suggested = self.run_it(DATA / "length_hides_tile.h5", "--suggest")
+        self.assertEqual(suggested.returncode, DIVERGED)
+        self.assertNotIn("failed", suggested.stderr)
+
+    def test_mistake_of_what_is_no_recording(self):
+        run = self.run_it(SAMPLES / "acc_not_rescaled.h5", "--cause-of", self.folder / "nowhere.h5", "--json", self.file)
+        self.assertEqual(run.returncode, DIVERGED)
+        self.assertIn("a part of the search failed: ", run.stdout)
+        self.assertIn("nowhere.h5", run.stdout)
+        self.assertTrue(run.stdout.splitlines()[-1].startswith("diverged: acc is the first wrong stage"))
+        report = json.loads(self.file.read_text())
+        self.assertEqual((report["verdict"], len(report["search"]["failed"])), ("diverged", 1))
+        self.assertIn("acc_not_rescaled", [cause["name"] for cause in report["causes"]])
+
+    def test_all_of_a_search(self):
+        usual = self.judge(SAMPLES / "lse_base2.h5")
+        self.assertEqual(usual["search"], {"cut_off": False, "failed": []})
+        self.assertEqual(self.judge(SAMPLES / "lse_base2.h5", "--search-all"), usual)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Healthy kernels in NumPy whose arithmetic has to be declared, forward and backward, and mistakes on top of them.
 
-Each is written from what such kernels do (Triton's tutorial, KV caches of fp8 with a scale a token or a channel, heads as
-`k.repeat(1, group, 1, 1)` lays them out), not from what tile-diff takes them to do.
+Each is written from what such kernels do (Triton's tutorial, KV caches of fp8 with a scale a token or a channel,
+heads as `k.repeat(1, group, 1, 1)` lays them out), not from what tile-diff takes them to do.
 """
 
 import dataclasses
@@ -62,7 +62,8 @@ def added_to_kv_heads(kernel, tensor):
 
 def scores(kernel, q, k):
     """To the base 2, as exp2 takes them: what is left of sm_scale log2(e) is multiplied after the product."""
-    q, k = (rounded(x * np.float32(s), kernel.cast) if s != 1 else x for x, s in ((q, kernel.q_scale), (k, kernel.k_scale)))
+    scaled = ((q, kernel.q_scale), (k, kernel.k_scale))
+    q, k = (rounded(x * np.float32(scale), kernel.cast) if scale != 1 else x for x, scale in scaled)
     left = SCALE * LOG2E / (np.float32(kernel.q_scale) * np.float32(kernel.k_scale))
     s = q @ of_query_heads(kernel, k).swapaxes(2, 3)
     if kernel.fault == "head of k":
@@ -72,7 +73,8 @@ def scores(kernel, q, k):
 
 def forward(kernel, path, seed=7, only=None):
     rng = np.random.default_rng(seed)
-    q, k = (rng.standard_normal((B, h, n, D)).astype(np.float16) * np.float16(kernel.small) for h, n in ((H, SQ), (HKV, SKV)))
+    shapes = ((B, H, SQ, D), (B, HKV, SKV, D))
+    q, k = (rng.standard_normal(shape).astype(np.float16) * np.float16(kernel.small) for shape in shapes)
     inputs = {"q": q, "k": k}
     codes, v = e4m3_codes(rng, (B, HKV, SKV, D))
     descale = {"token in P": (B, HKV, SKV), "channel in acc": (B, HKV, 1, D), "channel in o": (B, HKV, 1, D)}

@@ -21,9 +21,10 @@ endfunction()
 add_library(tilescope_test_flags INTERFACE)
 target_compile_options(tilescope_test_flags INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:$<IF:$<BOOL:${TILESCOPE_QUICK}>,-O0,-O1>>)
-# What is precompiled asks for the same definitions everywhere.
+# What is precompiled asks for the same definitions and libraries everywhere.
 target_compile_definitions(tilescope_test_flags INTERFACE EIGEN_DONT_PARALLELIZE)
-tilescope_precompiled(tilescope_test_headers LIBS tilescope_flags tilescope_test_flags Eigen3::Eigen GTest::gtest
+target_link_libraries(tilescope_test_flags INTERFACE Eigen3::Eigen)
+tilescope_precompiled(tilescope_test_headers LEVEL own LIBS tilescope_flags tilescope_test_flags Eigen3::Eigen GTest::gtest
   HEADERS <gtest/gtest.h> <Eigen/Core>)
 
 add_library(tilescope_test_main STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/test_main.cpp)

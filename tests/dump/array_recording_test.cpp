@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -66,6 +69,28 @@ TEST(ArrayRecording, ReadsInputsWhereverTheirElementsLie) {
         call.read_input(Input::q, 1, 2, 3, 2, rows);
         EXPECT_EQ(rows, (std::vector<float>{coded(1, 2, 3, 0), coded(1, 2, 3, 1), coded(1, 2, 3, 2),
                                             coded(1, 2, 4, 0), coded(1, 2, 4, 1), coded(1, 2, 4, 2)}));
+    }
+}
+
+/// 0xffff is a NaN of both types of 16 bits, and of fp8 one that kernels store.
+TEST(ArrayRecording, OutputsStillFilledWithOnesAreUnwritten) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e5m2}) {
+        Problem p = small_problem();
+        p.dtype_o = dtype;
+        const auto bytes = std::size_t(dtype_info(dtype).bytes);
+        std::vector<std::byte> o(120 * bytes, std::byte(0xff));
+        std::fill_n(o.begin(), bytes, std::byte(0));                             // row 0, column 0
+        std::fill_n(o.begin() + std::ptrdiff_t(bytes), bytes, std::byte(0x7f));  // column 1
+        ArrayRecording call(p);
+        call.set_output(Stage::o, heads_first(o.data(), dtype, p.heads, p.seqlen_q, p.head_dim_v));
+        std::vector<float> tile(12);
+        ASSERT_TRUE(call.read_tile(Stage::o, {}, tile));
+        EXPECT_EQ(tile[0], 0.0f);
+        EXPECT_FALSE(is_unwritten(tile[1]));
+        for (std::size_t i = 2; i < tile.size(); ++i) {
+            EXPECT_EQ(is_unwritten(tile[i]), dtype != Dtype::e5m2);
+            EXPECT_TRUE(std::isnan(tile[i]));
+        }
     }
 }
 

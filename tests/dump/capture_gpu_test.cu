@@ -67,6 +67,53 @@ __global__ void write_types(const __half* halves, const __nv_bfloat16* bfloats T
     TILESCOPE_TILE(s, 0, bfloats, 5, int(threadIdx.x), int(blockDim.x));
 }
 
+/// k lies in shared memory feature by feature, 7 elements apart, of which the last 2 are nobody's.
+__global__ void stage_transposed(TILESCOPE_GRID_CONSTANT const Sink sink) {
+    __shared__ __half staged[8 * 7];
+    const int thread = int(threadIdx.x);
+    const int threads = int(blockDim.x);
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    for (int i = thread; i < 8 * 7; i += threads) staged[i] = __float2half(float(i % 7 * 8 + i / 7));
+    __syncthreads();
+    TILESCOPE_TILE(k, 0, transposed(staged), 7, thread, threads);
+}
+
+/// A warp replaces a row of scores in shared memory, each lane the elements that it records before and after.
+__global__ void softmax_in_place(TILESCOPE_GRID_CONSTANT const Sink sink) {
+    __shared__ float row[64];
+    const int lane = int(threadIdx.x);
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    for (int i = lane; i < 64; i += 32) row[i] = float(i);
+    __syncwarp();
+    TILESCOPE_FRAGMENT(s, 0, strided<2>(row + lane, 32), Columns{0, lane, 32});
+    for (int i = lane; i < 64; i += 32) row[i] = -row[i];
+    TILESCOPE_FRAGMENT(p, 0, strided<2>(row + lane, 32), Columns{0, lane, 32});
+}
+
+TEST_P(CaptureGpu, RecordsATransposedTile) {
+    Capture capture(test::small_problem(), options_of(GetParam(), "stage=k"));
+    stage_transposed<<<1, 64>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    std::vector<float> k(5 * 8);
+    ASSERT_TRUE(run.read_tile(Stage::k, {}, k));
+    for (std::size_t i = 0; i < k.size(); ++i) EXPECT_EQ(k[i], float(i));
+}
+
+TEST_P(CaptureGpu, RecordsASoftmaxInPlace) {
+    Problem problem;
+    problem.seqlen_kv = problem.block_n = 64;
+    Capture capture(problem, options_of(GetParam(), "stage=s,p"));
+    softmax_in_place<<<1, 32>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    std::vector<float> s(64), p(64);
+    ASSERT_TRUE(run.read_tile(Stage::s, {}, s));
+    ASSERT_TRUE(run.read_tile(Stage::p, {}, p));
+    for (std::size_t i = 0; i < s.size(); ++i) {
+        EXPECT_EQ(s[i], float(i));
+        EXPECT_EQ(p[i], -float(i));
+    }
+}
+
 TEST_P(CaptureGpu, RecordsEveryStage) {
     const CaptureOptions options = options_of(GetParam());
     Capture capture(test::small_problem(), options);
@@ -274,7 +321,9 @@ TEST_P(CaptureGpu, TakesCodesOfOneByte) {
                          row);
 
     Capture capture(problem, options_of(GetParam(), "stage=m,o"));
-    capture.inputs(q.data(), k.codes(0.5f, 128), StridedArray(device.data).codes(2.0f, 0, true));
+    const StridedArray v =
+        StridedArray(device.data).codes([](int code) { return float(code) * 2.0f - 448.0f; }, true);
+    capture.inputs(q.data(), k.codes(0.5f, 128), v);
     EXPECT_THROW(capture.outputs(StridedArray(device.data).codes(1.0f, 0), nullptr), Error);
     const std::vector<float> o(
         std::size_t(problem.batch * problem.heads * problem.seqlen_q * problem.head_dim_v));
@@ -285,7 +334,8 @@ TEST_P(CaptureGpu, TakesCodesOfOneByte) {
     run.read_input(Input::k, 1, 1, 3, 1, read);
     EXPECT_EQ(read.back(), (float(std::uint8_t((key * row + problem.head_dim - 1) * 37)) - 128.0f) * 0.5f);
     run.read_input(Input::v, 1, 1, 3, 1, read);
-    EXPECT_EQ(read.back(), float(std::int8_t(std::uint8_t(((key + 1) * problem.head_dim - 1) * 37))) * 2.0f);
+    EXPECT_EQ(read.back(),
+              float(std::int8_t(std::uint8_t(((key + 1) * problem.head_dim - 1) * 37))) * 2.0f - 448.0f);
 }
 
 TEST_P(CaptureGpu, RecordsABackwardPass) {

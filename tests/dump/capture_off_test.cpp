@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -56,6 +58,29 @@ TEST(CaptureOff, EveryMemberIsThereAndDoesNothing) {
     expect_refused([&] { return capture.finish_statistics(); });
     capture.save(path);
     EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// 51 is 0.2 of 255: 179.2 of 896. Numbers of float16 lie 0.25 apart between 256 and 512, and 2^-10 between 1 and 2.
+TEST(StridedArrays, CodesStandForWhatAFunctionOrAScaleAndZeroPointSay) {
+    const StridedArray plain(&number, 12, 6, 3);
+    const StridedArray array = plain.codes([](int code) { return float(code) / 255.0f * 896.0f - 448.0f; });
+    EXPECT_TRUE(array.is_strided);
+    EXPECT_EQ(array.row_stride, 3);
+    const std::array codes = {std::byte(0), std::byte(51), std::byte(127), std::byte(255)};
+    std::array<std::byte, 8> bits;
+    dequantize_array(array.byte_codes.value(), codes, Dtype::f16, bits);
+    std::array<float, 4> values;
+    decode_array(Dtype::f16, bits, values);
+    EXPECT_EQ(values, (std::array{-448.0f, -268.75f, -1.7568359375f, 448.0f}));
+
+    const auto number_of = [](const StridedArray& of, int byte) {
+        return of.byte_codes->numbers[std::size_t(byte)];
+    };
+    EXPECT_EQ(number_of(plain.codes(0.5f, 128), 255), 63.5f);
+    EXPECT_EQ(number_of(plain.codes(2.0f, 127.5f), 0), -255.0f) << "a zero point between two codes";
+    EXPECT_EQ(number_of(plain.codes(2.0f, 0, true), 255), -2.0f) << "int8";
+    EXPECT_EQ(number_of(plain.codes([](int code) { return float(code * code); }, true), 128), 16384.0f)
+        << "int8";
 }
 
 TEST(FlightRecorderOff, EveryMemberIsThereAndDoesNothing) {

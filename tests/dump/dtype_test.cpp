@@ -154,22 +154,24 @@ TEST(Dtype, DecodesArrays) {
     EXPECT_EQ(single[0], 3.14159274f);
 }
 
-/// Every number, every midpoint between two of them, and the float64 neighbours of each midpoint.
 TEST(Dtype, CodesOfOneByteStandForNumbers) {
     const std::array codes = {std::byte(0), std::byte(127), std::byte(128), std::byte(255)};
+    const ByteCodes quarters = byte_codes([](int code) { return float(code - 128) * 0.25f; }, false);
     std::array<std::byte, 16> singles;
-    dequantize_array({.is_signed = false, .scale = 0.25f, .zero_point = 128}, codes, Dtype::f32, singles);
+    dequantize_array(quarters, codes, Dtype::f32, singles);
     std::array<float, 4> values;
     decode_array(Dtype::f32, singles, values);
     EXPECT_EQ(values, (std::array{-32.0f, -0.25f, 0.0f, 31.75f}));
 
     // Numbers of float16 lie 2^-7 apart between 8 and 16.
+    const ByteCodes tenths = byte_codes([](int code) { return float(code) * 0.1f; }, true);
     std::array<std::byte, 8> halves;
-    dequantize_array({.is_signed = true, .scale = 0.1f, .zero_point = 0}, codes, Dtype::f16, halves);
+    dequantize_array(tenths, codes, Dtype::f16, halves);
     decode_array(Dtype::f16, halves, values);
     EXPECT_EQ(values, (std::array{0.0f, 12.703125f, -12.796875f, -0.0999755859375f}));
 }
 
+/// Every number, every midpoint between two of them, and the float64 neighbours of each midpoint.
 TEST(Dtype, EncodesEveryTieToEven) {
     for (const Format& format : formats) {
         const std::uint32_t sign = 1u << (format.width - 1);

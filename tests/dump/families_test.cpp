@@ -4,56 +4,29 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
+#include "tests/support/page_table.h"
 
 namespace tilescope::declarations {
 namespace {
 
-using Row = std::vector<std::string>;  // family, declaration, value, operands
-
-/// The cells of a line of a table, without the signs of code.
-Row cells_of(const std::string& line) {
-    Row cells;
-    std::istringstream stream(line.substr(1));
-    for (std::string cell; std::getline(stream, cell, '|');) {
-        std::erase(cell, '`');
-        const std::size_t first = cell.find_first_not_of(' ');
-        const std::size_t last = cell.find_last_not_of(' ');
-        cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
-    }
-    return cells;
-}
+using test::PageRow;  // family, declaration, value, operands
 
 /// Of the table of a pass.
-std::vector<Row> rows_of_page(Direction direction) {
+std::vector<PageRow> rows_of_page(Direction direction) {
     const std::string first = direction == Direction::forward ? "family" : "family, backward";
-    std::ifstream page(TILESCOPE_FORMAT_PAGE);
-    std::vector<Row> rows;
-    bool inside = false;
-    for (std::string line; std::getline(page, line);) {
-        if (line == "| " + first + " | declaration | value | where q is |") {
-            inside = true;
-            std::getline(page, line);
-        } else if (inside && line.empty()) {
-            break;
-        } else if (inside) {
-            rows.push_back(cells_of(line));
-        }
-    }
-    return rows;
+    return test::rows_of_page(TILESCOPE_FORMAT_PAGE, "| " + first + " | declaration | value | where q is |");
 }
 
 TEST(Families, AreThoseOfThePage) {
     const char* const operands[] = {"", "16 bits", "fp8"};
     for (const Direction direction : {Direction::forward, Direction::backward}) {
-        std::vector<Row> rows;
+        std::vector<PageRow> rows;
         for (const Family& family : all_families())
             for (const auto& [name, value, of] :
                  direction == Direction::forward ? family.declarations : family.backward)
@@ -70,7 +43,7 @@ TEST(Families, DeclareWhatThePageSays) {
                                                   {Direction::forward, Dtype::e4m3},
                                                   {Direction::backward, Dtype::f16}};
     for (const auto& [direction, dtype] : calls) {
-        for (const Row& row : rows_of_page(direction)) {
+        for (const PageRow& row : rows_of_page(direction)) {
             Problem problem;
             Units units;
             problem.direction = direction;

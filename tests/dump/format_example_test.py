@@ -48,6 +48,19 @@ def check_recipe(page, tile_diff, recording):
             sys.exit(f"the recipe ends with {got}, {verdict}; the page says something else")
 
 
+def check_key_by_key(page, tile_diff, recording):
+    """The forward example as a kernel writes it whose softmax takes one key after the other."""
+    script = scripts_of(page)[1]
+    written = script.replace("block_m, block_n = 1, 2, 24, 40, 16, 16, 16", "block_m, block_n = 1, 2, 24, 40, 16, 16, 1")
+    if written == script:
+        sys.exit("the forward example has other tile sizes")
+    subprocess.run([sys.executable, "-c", written, recording], check=True)
+    code, verdict = judge(tile_diff, recording)
+    # s and p of 2 heads, 24 rows and 40 keys; m, l and acc of 16 columns after each key; o and lse.
+    if code != 0 or f"match: {2 * 24 * (2 * 40 + 40 * (2 + 16) + 16 + 1)} elements" not in verdict:
+        sys.exit(f"key by key: tile-diff ends with {code}, {verdict}")
+
+
 def check(script, expected, probe, tile_diff, output):
     subprocess.run([sys.executable, "-c", script, output], check=True)
     done = subprocess.run([probe, "open", output], capture_output=True, text=True)
@@ -68,6 +81,7 @@ def main(page, probe, tile_diff, output=None):
         for number, (script, expected) in enumerate(zip(scripts_of(page), EXPECTED)):
             check(script, expected, probe, tile_diff, f"{output or recording}.{number}")
         check_recipe(page, tile_diff, recording)
+        check_key_by_key(page, tile_diff, recording)
 
 
 if __name__ == "__main__":

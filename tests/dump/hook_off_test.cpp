@@ -20,6 +20,7 @@ int kernel(int x TILESCOPE_HOST_SINK_PARAM(no_such_sink)) {
     TILESCOPE_BLOCK(no_such_sink, no_such_batch, no_such_head, no_such_q_block);
     if (x > 0) TILESCOPE_VALUE(no_such_stage, no_such_tile, no_such_row, no_such_col, no_such_value());
     for (int i = 0; i < x; ++i) TILESCOPE_TILE(no_such_stage, 0, no_such_data, 1, i, x);
+    TILESCOPE_ROWS(no_such_stage, 0, 0, 1, no_such_namespace::transposed(no_such_data), 1, x, x);
     return x + 1;
 }
 

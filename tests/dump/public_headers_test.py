@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, and compiles the examples
-in comments of headers, either way.
+"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, hooks to the same parameters,
+and compiles the examples in comments of headers, either way.
 
 usage: public_headers_test.py ROOT CXX
 """
@@ -31,7 +31,7 @@ inline float hook_float(half value) {{ return value.bits; }}
 KERNEL = "void attention(const half* q, const half* k, const half* v, half* o TILESCOPE_SINK_PARAM(sink));"
 IN_THE_KERNEL = """
 extern int batch, head, q_block, kv_tiles, ld, thread, threads, row, col, lane;
-extern half k_shared[64 * 64];
+extern half k_shared[64 * 64], v_shared[64 * 64];
 extern float s[4], row_sum, row_max;
 void attention_block(const half* q, const half* k, const half* v, half* o TILESCOPE_CALL_PARAM);
 """
@@ -53,6 +53,11 @@ def public_members(text, name):
     body = re.search(rf"^class {name} {{\n public:\n(.*?)(?:^ private:|^}};)", text, re.MULTILINE | re.DOTALL)[1]
     code = re.sub(r"//.*", "", body)
     return {found for found in re.findall(r"^    \S.*?\b(\w+)\(", code, re.MULTILINE)} - {name}
+
+
+def hooks_of(text):
+    """Macros with their parameters."""
+    return dict(re.findall(r"^#define (TILESCOPE_\w+)(\([^)]*\))?", text, re.MULTILINE))
 
 
 def examples_in(text):
@@ -84,6 +89,12 @@ class PublicHeaders(unittest.TestCase):
                 on, off = (ROOT / header).read_text().split("inline namespace hooks_off {")
                 self.assertIn("save", public_members(on, name))
                 self.assertEqual(public_members(on, name), public_members(off, name))
+
+    def test_hooks_take_the_same_with_and_without_hooks(self):
+        on, off = (hooks_of(text) for text in (ROOT / "dump/hook.h").read_text().split("\n#else\n"))
+        del on["TILESCOPE_HOOKED"]  # part of others
+        self.assertGreater(len(on), 15)
+        self.assertEqual(on, off)
 
 
 class Examples(unittest.TestCase):

@@ -26,6 +26,7 @@ ACCEPTED = {
     "a type with a hook_float": "TILESCOPE_VALUE(s, 0, 0, 0, Known());",
     "a whole accumulator": "float c[8] = {}; TILESCOPE_FRAGMENT(s, 0, c, MmaAccumulator{0, 0, 0});",
     "a tile in memory": "static float s[64 * 64]; TILESCOPE_TILE(s, 0, s, 64, 0, 1);",
+    "a transposed tile": "static float s[64 * 64]; TILESCOPE_TILE(s, 0, tilescope::transposed(s), 64, 0, 1);",
 }
 TYPES = "a hook records float, __half, __nv_bfloat16 and types with a hook_float"
 DOUBLE = "would round a double: convert it to float in the kernel"
@@ -34,6 +35,8 @@ REFUSED = {
     "double": ("TILESCOPE_VALUE(s, 0, 0, 0, 1.0);", DOUBLE),
     "replicated double": ("TILESCOPE_REPLICATED(m, 0, 0, 0, 1.0);", DOUBLE),
     "tile of double": ("static double s[64 * 64]; TILESCOPE_TILE(s, 0, s, 64, 0, 1);", DOUBLE),
+    "transposed tile of double":
+        ("static double s[64 * 64]; TILESCOPE_TILE(s, 0, tilescope::transposed(s), 64, 0, 1);", DOUBLE),
     "fragment of double": ("double c[4] = {}; TILESCOPE_FRAGMENT(s, 0, c, Columns{0, 0});", DOUBLE),
     "int": ("TILESCOPE_VALUE(s, 0, 0, 0, 1);", TYPES),
     "bool": ("TILESCOPE_VALUE(s, 0, 0, 0, true);", TYPES),

@@ -64,7 +64,7 @@ class Report(unittest.TestCase):
 
     def test_names_kernel_and_configuration(self):
         for demangled, expected in [
-            ("void a::plain::k<a::Config<32, 64>, (a::Fault)0>(a::Args)", ("k", "a::Config<32, 64>")),
+            ("void a::plain::k<a::Config<32, 64> >(a::Args)", ("k", "a::Config<32, 64>")),
             ("void a::hooked::k<a::Config<32, a::B<1> >, __half, false>(a::Args, a::Sink)",
              ("k", "a::Config<32, a::B<1> >, __half, false")),
             ("a::plain::k(a::View<float>)", ("k", "")),

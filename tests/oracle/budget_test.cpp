@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 
+#include "oracle/formula/estimate.h"
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/passes.h"

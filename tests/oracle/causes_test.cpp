@@ -239,6 +239,24 @@ TEST(Causes, AreFoundFromTheOutputAlone) {
     }
 }
 
+TEST(Causes, OfWhatNobodyWroteNoValuesAreAskedFor) {
+    for (const Stage stage : {Stage::q, Stage::k, Stage::s, Stage::o}) {
+        MemoryRecording run = run_with({});
+        run.set_capture(everything_selected());
+        run.remove_tile(stage, {1, 1, stage_info(stage).per_q_block ? 1 : 0, 0});
+        const Report report = diagnosed(run);
+        ASSERT_EQ(report.guilty, stage);
+        EXPECT_EQ(best(report).name, "tile_skipped");
+        EXPECT_EQ(causes_text(report).find("wrong elements: tile_skipped"), 0) << causes_text(report);
+    }
+    // Where values are wrong as well, nothing else is said of them.
+    MemoryRecording run = run_with({});
+    change_stage(run, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
+        return row % 4 == 1 ? value + 3 + float(std::cos(double(col * col))) : value;
+    });
+    EXPECT_EQ(causes_text(diagnosed(run)).find("no known cause explains the values"), 0);
+}
+
 TEST(Causes, PatternsAreToldWithoutReplay) {
     MemoryRecording run = run_with({});
     change_stage(run, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {

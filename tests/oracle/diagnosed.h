@@ -5,12 +5,14 @@
 
 namespace tilescope::test {
 
-/// The report with the causes that were found.
+/// The report with the causes that were found by all of the search.
 inline Report diagnosed(const Recording& recording) {
     Report report = judged(recording);
     CauseOptions options;
     options.threads = 1;
     report.diagnosis = find_causes(recording, report, options);
+    EXPECT_TRUE(report.diagnosis.end.is_whole())
+        << ::testing::PrintToString(report.diagnosis.end.failed) << report.diagnosis.end.cut_off;
     return report;
 }
 

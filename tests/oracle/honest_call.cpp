@@ -15,11 +15,11 @@
 
 namespace tilescope::test {
 
-namespace {
-
 bool is_fp8(Dtype dtype) {
     return dtype == Dtype::e4m3 || dtype == Dtype::e5m2;
 }
+
+namespace {
 
 void choose_problem(Random& random, Problem& p) {
     if (one_in(random, 3)) p.logits_soft_cap = pick(random, {1.0, 5.0, 30.0, 50.0});

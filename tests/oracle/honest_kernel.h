@@ -20,6 +20,8 @@ inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float unwritten = std::bit_cast<float>(unwritten_bits);
 
+bool is_fp8(Dtype dtype);
+
 /// What a kernel keeps as its scores and maxima, and what it makes its exponential of. All of them are in
 /// use.
 enum class Softmax : std::uint8_t {

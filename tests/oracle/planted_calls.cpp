@@ -77,10 +77,6 @@ void poison_padding(float value, Call& call) {
     fill(side.seqlens_kv, call.inputs.v, p.heads_kv, p.seqlen_kv, p.head_dim_v);
 }
 
-bool is_fp8(Dtype dtype) {
-    return dtype == Dtype::e4m3 || dtype == Dtype::e5m2;
-}
-
 /// The values of all inputs, of sizes that are set.
 void fill_inputs(const PlantedInput& input, std::uint64_t seed, Call& call) {
     const Problem& p = call.problem;

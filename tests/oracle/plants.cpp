@@ -149,4 +149,19 @@ void need_wide_tiles(Call& call) {
     call.problem.block_m = call.problem.block_n = 32;
 }
 
+void need_batches(Call& call) {
+    call.problem.batch = 2;
+    call.inputs.side.seqlens_q.clear();
+    call.inputs.side.seqlens_kv.clear();
+}
+
+void need_square_k(Call& call) {
+    call.problem.head_dim = call.problem.block_n;
+    call.problem.sm_scale = 0.25;
+}
+
+void rotate_heads(Descale& descale) {
+    std::rotate(descale.values.begin(), descale.values.begin() + descale.blocks, descale.values.end());
+}
+
 }  // namespace tilescope::test

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -53,5 +55,25 @@ void need_raw_fp8(Call& call);
 void need_p_scale(Call& call);
 /// Tiles of 32 x 32.
 void need_wide_tiles(Call& call);
+/// Two batch entries, without lengths.
+void need_batches(Call& call);
+/// K tiles of as many keys as columns.
+void need_square_k(Call& call);
+
+// What several mistakes do.
+/// Each head has the descale of the next one.
+void rotate_heads(Descale& descale);
+/// A tile read with another index: 0 beyond it.
+template <class Index>
+Tile read_with(const Tile& tile, const Index& index) {
+    Tile read(tile.rows, tile.cols);
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+        for (std::int64_t j = 0; j < tile.cols; ++j) {
+            const std::int64_t from = index(i, j);
+            if (from < std::ssize(tile.values)) read.at(i, j) = tile.values[std::size_t(from)];
+        }
+    }
+    return read;
+}
 
 }  // namespace tilescope::test

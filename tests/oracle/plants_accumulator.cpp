@@ -21,19 +21,6 @@ Tile before_or(const std::optional<Tile>& before, const Tile& now) {
     return taken;
 }
 
-/// V read with another index: 0 beyond the tile.
-template <class Index>
-Tile read_with(const Tile& v, const Index& index) {
-    Tile read(v.rows, v.cols);
-    for (std::int64_t i = 0; i < v.rows; ++i) {
-        for (std::int64_t d = 0; d < v.cols; ++d) {
-            const std::int64_t from = index(i, d);
-            if (from < std::ssize(v.values)) read.at(i, d) = v.values[std::size_t(from)];
-        }
-    }
-    return read;
-}
-
 float descale_of_next_head(const Block& b) {
     return b.in.side.descale_v.at(b.id.batch, (b.head_kv() + 1) % b.p.heads_kv, b.first_key());
 }

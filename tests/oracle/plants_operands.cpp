@@ -28,15 +28,6 @@ void read_as_bshd(std::int64_t heads, std::int64_t rows, std::int64_t cols, Sour
     from.batch = index / heads;
 }
 
-void rotate_heads(Descale& descale) {
-    std::rotate(descale.values.begin(), descale.values.begin() + descale.blocks, descale.values.end());
-}
-
-void need_batches(Call& call) {
-    call.problem.batch = 2;
-    call.inputs.side.seqlens_q.clear();
-    call.inputs.side.seqlens_kv.clear();
-}
 void need_heads(Call& call) {
     need_groups(call);
     call.inputs.side.seqlens_q.clear();
@@ -45,10 +36,6 @@ void need_heads(Call& call) {
 void need_half_operands(Call& call) {
     Problem& p = call.problem;
     p.dtype_q = p.dtype_k = p.dtype_v = Dtype::f16;
-}
-void need_square_k(Call& call) {
-    call.problem.head_dim = call.problem.block_n;
-    call.problem.sm_scale = 0.25;
 }
 
 const MistakeInfo operand_table[] = {

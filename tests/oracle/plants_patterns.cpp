@@ -15,11 +15,6 @@ float garbage(const Block& b, const Spot& spot, float value) {
     return value * (1.25f + 0.5f * float(hash >> 8) * 0x1p-24f);
 }
 
-void need_batches(Call& call) {
-    call.problem.batch = 2;
-    call.inputs.side.seqlens_q.clear();
-    call.inputs.side.seqlens_kv.clear();
-}
 void need_many_heads(Call& call) {
     call.problem.heads = std::max<std::int64_t>(call.problem.heads, 2 * call.problem.heads_kv);
 }

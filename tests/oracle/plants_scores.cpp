@@ -9,19 +9,6 @@ namespace tilescope::test {
 
 namespace {
 
-/// K read with another index: 0 beyond the tile.
-template <class Index>
-Tile read_with(const Tile& k, const Index& index) {
-    Tile read(k.rows, k.cols);
-    for (std::int64_t i = 0; i < k.rows; ++i) {
-        for (std::int64_t j = 0; j < k.cols; ++j) {
-            const std::int64_t from = index(i, j);
-            if (from < std::ssize(k.values)) read.at(i, j) = k.values[std::size_t(from)];
-        }
-    }
-    return read;
-}
-
 Tile without_columns(const Tile& k, std::int64_t first, std::int64_t last) {
     Tile left = k;
     for (std::int64_t i = 0; i < k.rows; ++i) {
@@ -30,19 +17,11 @@ Tile without_columns(const Tile& k, std::int64_t first, std::int64_t last) {
     return left;
 }
 
-void rotate_heads(Descale& descale) {
-    std::ranges::rotate(descale.values, descale.values.begin() + descale.blocks);
-}
-
 /// A head_dim that kernels pad to 32.
 void need_padding(Call& call) {
     need_plain_scores(call);
     call.problem.head_dim = 24;
     call.problem.sm_scale = double(float(1 / std::sqrt(24.0)));
-}
-void need_square_k(Call& call) {
-    call.problem.head_dim = call.problem.block_n;
-    call.problem.sm_scale = 0.25;
 }
 void need_cap(Call& call) {
     call.problem.logits_soft_cap = 5;

@@ -1,6 +1,7 @@
 // A session on recorded samples: what it answers is what the oracle says, and it never makes its caller wait.
 
 #include "viewer/session/session.h"
+#include "oracle/heatmap/drift_rows.h"
 
 #include <gtest/gtest.h>
 

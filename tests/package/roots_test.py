@@ -171,12 +171,14 @@ class Packages(unittest.TestCase):
 
     def test_a_project_is_built_with_it(self):
         self.install("/made/*.deb", "cmake make g++ pkg-config libgmock-dev")
-        self.clean.run("cmake -S /source/tests/repo/consumer -B /consumer && cmake --build /consumer && cd /tmp && /consumer/consumer")
+        self.clean.run("cmake -S /source/tests/repo/consumer -B /consumer && cmake --build /consumer && cd /tmp && /consumer/consumer"
+                       " && /consumer/consumer_static && ! ldd /consumer/consumer_static | grep -E 'tilescope|hdf5|curl|krb5|ldap'")
         self.clean.run("cmake -S /source/tests/repo/judged -B /judged -DSAMPLES=/source/samples && cmake --build /judged")
         # The other tests there are to fail.
         self.clean.run("ctest --test-dir /judged --no-tests=error -R '^(healthy|reported|selected|expectations)$'")
         self.clean.run("echo '#include \"dump/reader.h\"\nint main() { return tilescope::is_unwritten(0); }' > /a.cpp"
-                       " && g++ -std=c++17 /a.cpp -o /a $(pkg-config --cflags --libs tilescope) && /a")
+                       " && for package in tilescope tilescope-static; do"
+                       " g++ -std=c++17 /a.cpp -o /a $(pkg-config --cflags --libs $package) && /a || exit 1; done")
 
     @unittest.skipUnless(SUITE == "bookworm", "its container is of another release")
     def test_the_pipeline_of_the_sample(self):

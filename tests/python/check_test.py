@@ -184,6 +184,43 @@ class Wrong(Calls):
             tilescope.check(self.q, self.k, self.v, self.outputs()[0], layout="bshd")
 
 
+class Notes(Calls):
+    """Of another call nothing is said where it is the same as this one in what is wrong."""
+
+    batch, heads, heads_kv, rows, keys = 1, 1, 1, 384, 384
+
+    def test_a_wrong_row_of_a_call_that_is_the_same(self):
+        o = self.outputs(seen=visible(384, 384, causal=0))[0]
+        for row in range(32, 384, 64):  # One of each query block, of which a trial draws some.
+            wrong = o.copy()
+            wrong[0, 0, row] *= np.float16(1.01)
+            for causal in (True, "bottom_right"):
+                report = self.diverges(self.q, self.k, self.v, wrong, causal=causal)
+                self.assertEqual((report.first_divergence.row, report.notes), (row, ()))
+
+    def test_rows_of_another_call_are_its_own(self):
+        """What is turned is found where it lies, and a first row that is wrong there, too, is no match."""
+        q = draw((1, 4, 384, 16), 1)
+        o = attention(q, q, q)[0].astype(np.float16)
+        turned = [np.ascontiguousarray(np.moveaxis(array, 1, 2)) for array in (q, q, q, o)]
+        report = self.diverges(*turned, layout="bhsd", rows=64)
+        self.assertIn('with layout="bshd" it matches', report.text)
+        turned[3][0, 0] *= np.float16(1.5)
+        self.assertEqual(self.diverges(*turned, layout="bhsd").notes, ())
+
+    def test_a_wrong_gradient_of_a_call_that_is_the_same(self):
+        q, dout = draw((1, 8, 128, 16), 1), draw((1, 8, 128, 16), 4)
+        seen = visible(128, 128, causal=0)
+        o, lse, _ = attention(q, q, q, seen=seen)
+        dq, dk, dv = (array.astype(np.float16) for array in gradients(q, q, q, dout, seen=seen))
+        for head in range(8):
+            wrong = dk.copy()
+            wrong[0, head, 7] *= np.float16(1.5)
+            grads = {"dout": dout, "dq": dq, "dk": wrong, "dv": dv}
+            report = self.diverges(q, q, q, o.astype(np.float16), lse.astype(np.float32), causal=True, grads=grads)
+            self.assertEqual((report.stage, report.notes), ("dk", ()))
+
+
 class Gradients(Calls):
     heads_kv = 4
 
@@ -261,6 +298,23 @@ class Refused(Calls):
         o = np.broadcast_to(channels, ones.shape).astype(np.float16)
         self.matches(ones, ones, ones, o, dtypes=dtypes, descales={"v": channels})
 
+    def test_integer_codes(self):
+        """k is u / 255 * 896 - 448: the same for every key, so that o is the mean of v."""
+        codes = np.full((1, 1, 32, 16), 51, np.uint8)
+        self.refuses(TypeError, "numbers that they stand for", codes.astype(np.float16), codes, codes, codes)
+        k = (codes.astype(np.float32) / 255 * 896 - 448).astype(np.float16)
+        self.assertEqual(k[0, 0, 0, 0], -268.75)
+        q = np.full(k.shape, 0.001, np.float16)
+        self.matches(q, k, np.ones_like(q), np.ones_like(q))
+
+    def test_what_nobody_stored(self):
+        """Ones in all bits, which the caller filled o with; another NaN is a number that the kernel computed."""
+        o, _ = self.outputs()
+        for fill, said in ((0xFFFF, "unwritten"), (0x7FFF, "nan")):
+            spoiled = o.copy()
+            spoiled.view(np.uint16)[0, 1, 3] = fill
+            self.assertEqual(self.diverges(self.q, self.k, self.v, spoiled).first_divergence.finding, said)
+
 
 class Interrupted(unittest.TestCase):
     def test_an_interrupt_ends_it(self):
@@ -285,6 +339,12 @@ class Files(unittest.TestCase):
         self.assertEqual((report.verdict, report.stage), ("diverged", "acc"))
         self.assertIn("acc_not_rescaled", [cause.name for cause in report.causes])
         self.assertEqual(tilescope.judge(SAMPLES / "healthy_scalar.h5", causes=False).verdict, "match")
+
+    def test_a_search_for_causes_says_how_it_ended(self):
+        report = tilescope.judge(SAMPLES / "acc_not_rescaled.h5", causes="all")
+        self.assertEqual((report.search_cut_off, report.search_failed), (False, []))
+        report = tilescope.judge(SAMPLES / "acc_not_rescaled.h5", causes=False)
+        self.assertEqual((report.causes, report.search_cut_off, report.search_failed), ([], False, []))
 
     def test_tiles_are_read_when_asked_for(self):
         recording = tilescope.open(SAMPLES / "healthy_scalar.h5")

@@ -38,9 +38,9 @@ def attention(q, k, v, *, seen=None, scale=None, soft_cap=0.0, bias=None, sink=N
     return p / total @ v, (largest + np.log(total))[..., 0], p / total
 
 
-def gradients(q, k, v, dout):
-    """dq, dk, dv of attention without a mask, with as many heads of k and v as of q."""
-    o, _, p = attention(q, k, v)
+def gradients(q, k, v, dout, *, seen=None):
+    """dq, dk, dv of attention with as many heads of k and v as of q."""
+    o, _, p = attention(q, k, v, seen=seen)
     q, k, v, dout = (np.asarray(array, np.float64) for array in (q, k, v, dout))
     scale = 1 / math.sqrt(q.shape[-1])
     dp = dout @ v.swapaxes(-1, -2)

@@ -3,13 +3,15 @@
 
 usage: cuda_consumer_test.py ROOT BUILD SCRATCH CMAKE GENERATOR [CONFIGURE-OPTION...]
 
-Compiled as FlashAttention-2 is, in C++17 and with its flags. The program must record the kernel where there is a GPU, and
-say in one line why it cannot elsewhere. TILESCOPE_DUMP=0 must leave the PTX of a kernel as it is without hooks, in a project
-that has a DEBUG_DUMP of its own. Without CONFIGURE-OPTIONs the build has no CUDA: skipped, with exit code 77.
+Compiled as FlashAttention-2 is, in C++17 and with its flags, and linked by CMake and by what pkg-config says. The program must
+record the kernel where there is a GPU, and say in one line why it cannot elsewhere. TILESCOPE_DUMP=0 must leave the PTX of a
+kernel as it is without hooks, in a project that has a DEBUG_DUMP of its own. Without CONFIGURE-OPTIONs the build has no CUDA: skipped, with exit code 77.
 """
 
+import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,7 +35,15 @@ page = root / "dump/HOOKS.md"
 projects = re.findall(r"^```cmake\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 if len(projects) != 1:
     sys.exit(f"{page}: {len(projects)} CMake projects are in it; there is one")
-(source / "CMakeLists.txt").write_text(projects[0])
+# And the same program with HDF5 inside.
+STATIC = """
+if(TARGET tilescope::recording_static)
+  add_executable(warp_attention_static $<TARGET_OBJECTS:warp_attention>)
+  set_target_properties(warp_attention_static PROPERTIES LINKER_LANGUAGE CUDA)
+  target_link_libraries(warp_attention_static PRIVATE tilescope::capture_static)
+endif()
+"""
+(source / "CMakeLists.txt").write_text(projects[0] + STATIC)
 subprocess.run([sys.executable, root / "tests/dump/hooks_example.py", page, source / "warp_attention.cu"], check=True)
 
 prefix, compiled = scratch / "prefix", scratch / "build"
@@ -43,13 +53,37 @@ for step in (["--install", build, "--prefix", prefix, "--component", "capture"],
              ["--build", compiled]):
     subprocess.run([cmake, *step], check=True)
 
-recording = scratch / "warp_attention.h5"
-done = subprocess.run([compiled / "warp_attention", recording], capture_output=True, text=True)
-print(done.returncode, done.stderr)
-recorded = done.returncode == 0 and recording.exists()
-refused = done.returncode == 2 and done.stderr.count("\n") == 1 and not recording.exists()
-
 nvcc = next(option.partition("=")[2] for option in options if option.startswith("-DCMAKE_CUDA_COMPILER="))
+
+
+def linked_by_pkg_config(package):
+    """The program of the same objects, by nvcc."""
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+    libraries = subprocess.run(["pkg-config", "--libs", package], check=True, capture_output=True, text=True, env=environment).stdout
+    objects = list((compiled / "CMakeFiles/warp_attention.dir").glob("*.o"))
+    subprocess.run([nvcc, *objects, *shlex.split(libraries), "-o", scratch / package], check=True)
+    return scratch / package
+
+
+def works(program):
+    """Whether it records where there is a GPU, and says why it cannot elsewhere."""
+    recording = program.with_suffix(".h5")
+    done = subprocess.run([program, recording], capture_output=True, text=True)
+    print(program.name, done.returncode, done.stderr)
+    recorded = done.returncode == 0 and recording.exists()
+    return recorded or (done.returncode == 2 and done.stderr.count("\n") == 1 and not recording.exists())
+
+
+programs = [compiled / "warp_attention", linked_by_pkg_config("tilescope")]
+if (prefix / "lib/libtilescope.a").exists():
+    with_hdf5 = [compiled / "warp_attention_static", linked_by_pkg_config("tilescope-static")]
+    for program in with_hdf5:
+        needed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+        if unwanted := re.findall(r"lib(?:tilescope|hdf5|curl|crypto|krb5|ldap)\S*", needed):
+            sys.exit(f"{program} needs {unwanted}")
+    programs += with_hdf5
+all_work = all([works(program) for program in programs])
+
 include = ["-std=c++17", "-arch=sm_90", "-I", prefix / "include/tilescope"]
 
 # A project whose own DEBUG_DUMP prints something, and the same without hooks.
@@ -83,4 +117,4 @@ print("PTX with TILESCOPE_DUMP=0:", "as without hooks" if off == plain else "not
 print("PTX with TILESCOPE_DUMP=1:", "has hooks" if len(on) > 2 * len(off) and b"vprintf" in on else "has none")
 kept_apart = off == plain and b"vprintf" in off and len(on) > 2 * len(off) and b"vprintf" in on
 
-sys.exit(0 if (recorded or refused) and kept_apart else 1)
+sys.exit(0 if all_work and kept_apart else 1)

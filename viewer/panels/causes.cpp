@@ -74,6 +74,8 @@ void draw_chosen(App& app, const FoundCause& cause) {
          fmt::format("Of {} elements a replay without the mistake explains {}, with it {}.", cause.elements,
                      percent_of(cause.explained_before), percent_of(cause.explained_after)),
          colours::dim);
+    if (cause.not_determined > 0)
+        text(app, fmt::format("Of {} of them it says nothing.", cause.not_determined), colours::dim);
     draw_layers(app);
 }
 

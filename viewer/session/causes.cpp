@@ -30,9 +30,7 @@ bool Session::Work::step_searching(std::unique_lock<std::mutex>& lock) {
     try {
         auto diagnosed = std::make_shared<Document>(*judged);
         const CauseOptions causes = cause_options(ticket, options.threads);
-        Diagnosis diagnosis = find_causes(*judged->recording, *judged->report, causes);
-        diagnosis.suggestion =
-            suggest_declarations(*judged->recording, *judged->report, causes.threads, causes.check);
+        Diagnosis diagnosis = causes_and_declarations(*judged->recording, *judged->report, causes);
         diagnosed->diagnosis = std::make_shared<const Diagnosis>(std::move(diagnosis));
         lock.lock();
         check(ticket);

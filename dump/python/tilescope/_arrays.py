@@ -37,7 +37,8 @@ def _dtype_of(what, name, codes_of):
         return codes_of
     if name not in DTYPES:
         raise TypeError(
-            f"{what} is {name}; pass {', '.join(DTYPES)}, or uint8 with dtypes={{{what!r}: 'e4m3'}} or 'e5m2'"
+            f"{what} is {name}; pass {', '.join(DTYPES)}, or uint8 with dtypes={{{what!r}: 'e4m3'}} or 'e5m2', "
+            "and of other codes the numbers that they stand for"
         )
     return DTYPES[name]
 

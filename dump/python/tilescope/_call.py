@@ -195,7 +195,8 @@ class Call:
             return [float(values.ravel()[0])], 0, 1, 0, 0
         heads, rows = self.batch.arrays[name].shape[1:3]
         if values.ndim > 3:
-            _require(values.shape[2] == 1, f"descales[{name!r}] is {_times(values.shape)}; by channel, its third axis is 1")
+            shape = _times(values.shape)
+            _require(values.shape[2] == 1, f"descales[{name!r}] is {shape}; by channel, its third axis is 1")
             return list(values.ravel()), heads, 1, rows, values.shape[3]
         blocks = values.shape[2] if values.ndim > 2 else 1
         return list(values.ravel()), heads, blocks, -(-rows // blocks), 0

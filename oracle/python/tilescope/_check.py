@@ -12,8 +12,9 @@ from ._report import Report, judge_recording
 
 #: Of PyTorch, NumPy, JAX or whatever speaks DLPack.
 Array = Any
-#: Query rows that are judged to find out whether another layout or mask would match.
+#: Query rows that are judged to find out whether another layout or mask would match, and of those that diverge so many.
 _ROWS_OF_A_TRIAL = 256
+_WRONG_ROWS_OF_A_TRIAL = 8
 _ALIGNMENTS = {"top_left": "bottom_right", "bottom_right": "top_left"}
 
 
@@ -51,7 +52,7 @@ def check(
     seed: int = 0,
     block_m: int = 64,
     block_n: int = 64,
-    causes: bool = True,
+    causes: bool | Literal["all"] = True,
     threads: int = 0,
 ) -> Report:
     """Holds o, and lse and gradients where they are given, against attention of q, k and v in float64.
@@ -80,7 +81,7 @@ def check(
     rows:           "all", or about how many query rows are judged: a sample of whole blocks, drawn by `seed`, always
                     with the first block, the last one and the one that sees the most keys
     block_m/n:      tile sizes of the kernel, where they are known
-    causes:         whether to look for the mistake where something diverges
+    causes:         whether to look for the mistake where something diverges; "all": on where the search takes long
 
     Returns a Report. Errors: Diverged, an AssertionError whose text is the report; Error, a ValueError, for what cannot
     be judged; TypeError for what is no array.
@@ -105,9 +106,9 @@ def check(
         if report.matches:
             continue
         # A wrong call is likelier than a wrong kernel, and sooner found.
-        others = tuple(_what_else_matches(bits, direction, options, seed, threads))
+        others = tuple(_what_else_matches(bits, direction, options, seed, threads, report))
         if causes and not others:
-            report = judge_recording(call.recording, causes=True, threads=threads, notes=notes)
+            report = judge_recording(call.recording, causes=causes, threads=threads, notes=notes)
         report.notes += others
         raise Diverged(report)
     return report
@@ -159,8 +160,28 @@ def _shares_heads(declared):
     return int(declared["heads"]) > int(declared["heads_kv"]) > 1
 
 
-def _what_else_matches(bits, direction, options, seed, threads):
-    """A line for each other way to call check() in which a sample of rows matches."""
+def _wrong_rows(report, recording, is_turned):
+    """Some rows that diverge in the first wrong stage, the first divergence before all, as another call has them:
+    (batch, head, row) of queries. `is_turned`: that call takes rows for heads.
+    """
+    found = [report.json["first_divergence"], *report.json["bad_rows"]]
+    step = max(1, len(found) // _WRONG_ROWS_OF_A_TRIAL)
+    for row in (found[0], *found[1::step]):
+        batch, head, row = row["batch"], row["head"], row["row"]
+        if is_turned:
+            head, row = row, head
+        if report.stage in ("dk", "dv"):
+            # Their rows are keys, and each sums over all queries of its head or group.
+            declared = recording.declared
+            heads = declared["heads"] if declared["dkv_per_head"] == "true" else declared["heads_kv"]
+            head, row = head * int(declared["heads"]) // int(heads), 0
+        yield batch, head, row
+
+
+def _what_else_matches(bits, direction, options, seed, threads, report=None):
+    """A line for each other way to call check() in which a sample of rows matches, those among them that diverge in
+    `report`, of the call as it is: so the other way differs from it where it is wrong.
+    """
     found = set()
     for written, changed in _trials(options):
         # Of two alignments that are the same one is enough.
@@ -170,11 +191,12 @@ def _what_else_matches(bits, direction, options, seed, threads):
             call = call_of(bits, direction, {**options, **changed})
             if "declare" in changed and not _shares_heads(call.recording.declared):
                 continue
-            call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed)
-            report = judge_recording(call.recording, causes=False, threads=threads)
+            also = [] if report is None else list(_wrong_rows(report, call.recording, "layout" in changed))
+            call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed, also)
+            trial = judge_recording(call.recording, causes=False, threads=threads)
         except (_core.Error, TypeError):
             continue
-        if report.matches and sum(report.compared.values()) > 0:
+        if trial.matches and sum(trial.compared.values()) > 0:
             judged, total = call.recording.selected_rows()
             found |= set(changed)
             yield f"with {written} it matches ({judged} of {total} query rows were judged so)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from typing import Literal
 
 from . import _core
 from ._report import Report, judge_recording
@@ -22,9 +23,14 @@ def open(path: str | os.PathLike[str]) -> _core.Recording:
 
 
 def judge(
-    recording: str | os.PathLike[str] | _core.Recording | Recorder, *, causes: bool = True, threads: int = 0
+    recording: str | os.PathLike[str] | _core.Recording | Recorder,
+    *,
+    causes: bool | Literal["all"] = True,
+    threads: int = 0,
 ) -> Report:
     """Judges a file, by its path, or what open() gave, or a Recorder: every recorded tile against float64.
+
+    `causes` says whether to look for the mistake where something diverges; "all" searches on where that takes long.
 
     Returns a Report. Errors: tilescope.Error for what cannot be judged.
     """

@@ -110,6 +110,16 @@ class Report:
         return [Cause.of(cause) for cause in self._found.get("causes") or []]
 
     @property
+    def search_cut_off(self) -> bool:
+        """Whether the search for causes did all that it may do before its end: causes="all" goes on."""
+        return self._found.get("search", {}).get("cut_off", False)
+
+    @property
+    def search_failed(self) -> list[str]:
+        """Parts of the search for causes that failed, with why. They cost no verdict."""
+        return self._found.get("search", {}).get("failed", [])
+
+    @property
     def compared(self) -> dict[str, int]:
         """Elements that were compared, by stage."""
         return {stage["name"]: stage["compared"] for stage in self._found["stages"] if stage["captured"]}
@@ -154,14 +164,16 @@ class Report:
 
 
 def judge_recording(recording, *, causes=True, threads=0, notes=()):
-    """Judges in another thread, so that the interpreter goes on and Ctrl-C ends it. Errors: tilescope.Error."""
+    """Judges in another thread, so that the interpreter goes on and Ctrl-C ends it. causes="all": without a bound of the
+    search. Errors: tilescope.Error.
+    """
     cancel = _core.Cancel()
     outcome = {}
     done = threading.Event()  # join() counts a thread as ended once Ctrl-C has come.
 
     def run():
         try:
-            outcome["judged"] = _core.judge(recording, causes, threads, cancel)
+            outcome["judged"] = _core.judge(recording, bool(causes), causes == "all", threads, cancel)
         except BaseException as error:  # Handed on to the caller, whatever it is.
             outcome["error"] = error
         finally:

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Words that tile-diff must not say of mistakes that public bug reports tell of, as NumPy plays them, and of their relatives.
+
+usage: false_words_test.py TILE_DIFF
+"""
+
+import numpy as np
+
+import played
+from played import F32, Call
+from tile_diff_case import TileDiffCase, main
+
+SEED = 23
+
+
+def small(**changes):
+    return Call(**dict(heads=2, heads_kv=1, seqlen_q=16, seqlen_kv=48, head_dim=16, seed=SEED) | changes)
+
+
+def without_maximum(lse, o):
+    """Splits weighted with exp(lse - log(sum of exp(lse))) in float32: beyond 88 the sum is infinite."""
+    total = np.log(np.exp(lse.astype(F32)).sum(axis=0))
+    return total, (np.exp(lse.astype(F32) - total)[..., None] * o).sum(axis=0)
+
+
+def nan_of_empty(lse, o):
+    """A split that saw no key is divided by its sum of 0."""
+    lse, o = lse, np.where(np.isneginf(lse)[..., None], np.nan, o)
+    return played.merged(lse, o)
+
+
+def raw(call, stages, descales):
+    """The stages as a kernel records them that multiplies scores with sm_scale and `descales` in the exponential's argument."""
+    factor = (call.scale * call.of_heads(descales[..., :1])).astype(float)  # [B, H, 1]
+    return stages | {"tiles/s": (stages["tiles/s"] / factor[..., None]).astype(F32),
+                     "tiles/m": (stages["tiles/m"] / factor[..., None]).astype(F32)}
+
+
+class FalseWords(TileDiffCase):
+    def report(self, call, outputs_alone=False, units=None, change=None, **mistake):
+        stages = played.play(call, **mistake)
+        played.write(self.file, call, (change or (lambda stages: stages))(stages), outputs_alone, **(units or {}))
+        return self.judge(self.file)
+
+    def named(self, *arguments, **options):
+        """Causes that are no places, of whichever stage; what they would have to declare is none either."""
+        report = self.report(*arguments, **options)
+        self.assertEqual(report["verdict"], "diverged")
+        self.assertNotIn("declare", report)
+        causes = report["causes"] + report["further_causes"]
+        return [cause["name"] for cause in causes if not cause["structural"]]
+
+    def test_zeros_of_a_sum_that_overflows_are_no_rows_left_out(self):
+        call = small(seqlen_q=1, block_m=4, causal=False, tiles_per_split=2, size=9)
+        for outputs_alone in (False, True):
+            self.assertEqual(self.named(call, outputs_alone, merge=without_maximum), [])
+
+    def test_zeros_of_rows_below_a_finite_maximum_are_no_rows_left_out(self):
+        call = small()
+        rows = [2, 5, 11]
+        call.k[..., 0], call.q[..., 0], call.q[:, :, rows] = 30, 0, 0
+        call.q[:, :, rows, :2] = -2000, 1
+        self.assertEqual(self.named(call, True, first_max=-5e3), [])
+        self.assertEqual(self.named(call, first_max=-5e3), ["m_starts_at"])
+
+    def test_zeros_of_a_v_that_was_not_loaded_are_no_rows_left_out(self):
+        self.assertEqual(self.named(small(), True, stored=np.zeros_like), [])
+
+    def test_rows_that_nobody_stored_are(self):
+        def without_last_rows(o):
+            o[:, :, 8:] = 0
+            return o
+
+        def nor_their_lse(stages):
+            stages["outputs/lse"][:, :, 8:] = 0
+            return stages
+
+        for change in (None, nor_their_lse):
+            for outputs_alone in (False, True):
+                with self.subTest(change=change, outputs_alone=outputs_alone, seed=SEED):
+                    self.assertIn("rows_uncovered", self.named(small(), outputs_alone, change=change, stored=without_last_rows))
+
+    def test_nan_of_a_split_without_keys_is_no_tail(self):
+        call = small(batch=3, seqlen_q=1, block_m=4, causal=False, tiles_per_split=1, lengths=np.array([48, 20, 37], np.int32))
+        self.assertEqual(self.named(call, True, merge=nan_of_empty), [])
+
+    def test_nan_is_not_declared_away(self):
+        """Rows of 16 keys that are hidden are empty under a mask that ends with them."""
+        bias = np.where(np.arange(48) < 16, -np.inf, 0).astype(F32).reshape(1, 1, 1, 48)
+        self.assertEqual(self.named(small(bias=bias), True, guard=False), [])
+
+    def test_a_descale_of_another_batch_entry_is_no_constant(self):
+        for heads in (1, 2):
+            descales = np.random.default_rng(SEED).uniform(0.4, 1.6, (2, heads)).astype(F32)
+            call = small(batch=2, heads=heads, heads_kv=heads, descale_k=descales)
+            of_first = call.key_descales()[[0, 0]]
+            for units in ({}, {"s": {"scaled": False}, "m": {"scaled": False}, "k": {"dequantised": False}}):
+                change = (lambda stages, call=call, of=of_first: raw(call, stages, of)) if units else None
+                with self.subTest(heads=heads, units=units, seed=SEED):
+                    named = self.named(call, units=units, change=change, key_descales=of_first)
+                    # Of one head lse is indeed the same number times m, plus log(l), in both entries.
+                    self.assertLessEqual(set(named), {"lse_combination"} if heads == 1 and units else set())
+
+    def test_maxima_that_are_raced_over_are_no_constant(self):
+        """Some rows subtract what one lane of 16 had found: each key's own score."""
+        rng = np.random.default_rng(SEED)
+
+        def raced(base, s):
+            own = np.where(np.isneginf(s), 0, s)
+            return np.where(rng.random((*base.shape, 1)) < 0.3, own, base[..., None])
+
+        self.assertEqual(self.named(small(), subtracted=raced), [])
+
+    def test_what_no_replay_determines_is_not_explained(self):
+        rng = np.random.default_rng(SEED)
+
+        def moved(o):
+            """o[row][d + 4]; of what lies behind a row nothing is known."""
+            return np.concatenate([o[..., 4:], rng.standard_normal((*o.shape[:-1], 4))], axis=-1)
+
+        report = self.report(small(), True, stored=moved)
+        [cause] = report["causes"]
+        self.assertEqual((cause["name"], cause["parameters"]["holds"]), ("elements_moved", "[row][d + 4]"))
+        self.assertEqual(cause["elements"], 2 * 16 * 16)
+        self.assertEqual(cause["not_determined"], 2 * 16 * 4)
+        self.assertEqual(cause["explained_after"], 0.75)
+        self.assertIn("  explained 75 % of 512 elements, 128 not determined, healthy", self.run_it(self.file).stdout)
+
+
+if __name__ == "__main__":
+    main()
