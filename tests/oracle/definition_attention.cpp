@@ -258,6 +258,8 @@ Defined max_after(const Row& r, const std::vector<DefinedScore>& scores, std::in
         const Real lse = lse_before(r, scores, tile);
         Real magnitude = std::max(own.magnitude, lse == -infinity ? 0 : std::abs(lse));
         for (const DefinedScore& score : scores) magnitude = std::max(magnitude, score.magnitude);
+        // The number that stands for hidden scores, where the row has seen nothing else.
+        if (own.value != -infinity) magnitude = std::max(magnitude, std::abs(own.value));
         return {std::max(own.value, lse), magnitude};
     }
     const auto chosen = [&](Real most) {

@@ -289,7 +289,7 @@ constexpr Option bound_option_table[] = {
     {"s_fma_bf16", "s_accumulation",
      [](Call& c, Random&) { c.units.s_accumulation = Accumulation::fma_bf16; }},
     {"acc_bf16", "dtype_acc", [](Call& c, Random&) { c.problem.dtype_acc = Dtype::bf16; }},
-    {"p_flushed", "p_flush_below", [](Call& c, Random&) { c.units.p_flush_below = -1; }},
+    {"p_flushed", "p_flush_below", [](Call& c, Random&) { c.units.p_flush_below = -12; }},
     {"partial_o_f16", "dtype_partial_o", [](Call& c, Random&) { c.problem.dtype_partial_o = Dtype::f16; }},
 };
 
