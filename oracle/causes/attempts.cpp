@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <new>
 
 #include "oracle/causes/in_parallel.h"
@@ -44,6 +43,7 @@ void Attempts::check() const {
 Attempts::Ended Attempts::attempt(std::string_view part, Effort* effort, const std::function<void()>& work,
                                   std::string& failure) const {
     check();
+    if (effort != nullptr && effort->left() == 0) return Ended::cut_off;
     Ended ended = Ended::failed;
     try {
         const Spending spending(effort);
@@ -134,7 +134,6 @@ std::vector<bool> Attempts::each(std::size_t count, int threads, double share_of
 
 void Attempts::run(const std::function<void()>& search) try {
     search();
-    std::fprintf(stderr, "work: %lld\n", (long long)all_.spent());
 } catch (const SearchEnded& ended) {
     std::rethrow_exception(ended.why);
 }

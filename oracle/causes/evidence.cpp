@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_bad_tiles = 5;   ///< of a query block
 constexpr std::size_t most_good_tiles = 3;  ///< of a query block
 /// Units of work that judging an element takes.
-constexpr std::int64_t effort_of_judging = 32;
+constexpr std::int64_t effort_of_judging = 128;
 
 TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed,
                        const MatrixF& got) {

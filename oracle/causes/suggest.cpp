@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -149,7 +150,9 @@ class Search {
 
     void try_all(std::vector<Declared> candidates, Stage wrong, Ways& best) const {
         std::vector<int> reached(candidates.size(), 0);
-        const auto name = [&](std::size_t i) { return candidates[i].assignments.back().name; };
+        const auto name = [&](std::size_t i) -> std::string_view {
+            return candidates[i].assignments.back().name;
+        };
         const std::vector<bool> ended = attempts_.each(
             candidates.size(), threads_, share_of_one_declaration, 1, name, [&](std::size_t i) {
                 reached[i] = reached_in_blocks(candidates[i], wrong);
