@@ -268,6 +268,7 @@ constexpr Declarable declarable[] = {
     {"p_rounded_to_e4m3", "p.cast=e4m3 "},
     {"p_scale_missing", "p.scale=1 acc.scale=1 "},
     {"p_clamped", "p.least_argument=-1 "},
+    {"p_flushed", "p.flush_below=-10 "},
     {"l_of_cast_p", "l.sums_cast_p=true "},
     {"l_of_uncast_p", "l.sums_cast_p=false "},
     {"sink_missing_at_start", "problem.sink=none "},
