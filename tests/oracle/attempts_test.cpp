@@ -168,8 +168,9 @@ TEST(Attempts, AnEmptyTileIsNoReasonToFail) {
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
         const MemoryRecording whole = spoilt(stage, Direction::forward, {10});
         ASSERT_GT(whole.problem().kv_tiles(), 1 + 10 / whole.problem().block_n);
-        for (const MemoryRecording& run : {whole, with_stages(whole, {Stage::p, Stage::l, stage})}) {
-            const Checked checked = check(run);
+        const MemoryRecording part = with_stages(whole, {Stage::p, Stage::l, stage});
+        for (const MemoryRecording* run : {&whole, &part}) {
+            const Checked checked = check(*run);
             EXPECT_EQ(checked.exit_code, 1) << checked.report;
             const std::string verdict =
                 "diverged: " + std::string(stage_info(stage).name) + " is the first wrong stage";
