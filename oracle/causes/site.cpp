@@ -144,7 +144,7 @@ RunningState whole_state(const SearchedTile& site) {
 }
 
 std::int64_t effort_of(Stage stage, const Problem& problem) {
-    constexpr std::int64_t of_element = 96;
+    constexpr std::int64_t of_element = 48;
     const TileShape shape = tile_shape(problem, stage);
     const std::int64_t terms = stage == Stage::s || stage == Stage::dp  ? problem.head_dim
                                : stage == Stage::acc                    ? problem.block_n

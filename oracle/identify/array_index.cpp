@@ -88,7 +88,7 @@ bool is_agreed_on(const ArrayIndex& index, std::span<const ArrayElement> element
     std::size_t tried = 0;
     std::size_t off = 0;
     for (const ArrayElement& element : elements) {
-        spend(16);
+        spend(64);
         const std::int64_t at = index.of(element.numbers, extents);
         if (at < 0 || at >= size) continue;
         ++tried;

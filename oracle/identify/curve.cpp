@@ -106,7 +106,7 @@ std::vector<CurveRule> listed_bits(const Points& wrong) {
 // ---- domains
 
 bool splits(const Points& wrong, const Points& right, const CurveDomain& domain) {
-    spend(4 * std::ssize(wrong) + 4 * std::ssize(right));
+    spend(8 * std::ssize(wrong) + 8 * std::ssize(right));
     const auto in = [&](const CurvePoint& point) { return domain.contains(point.x); };
     const auto inside = std::ranges::count_if(wrong, in);
     const auto outside = std::ssize(right) - std::ranges::count_if(right, in);

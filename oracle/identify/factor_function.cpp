@@ -21,7 +21,7 @@ constexpr std::int64_t fewest_far_off = 12;
 constexpr double fitting_share = 0.98;
 
 double sum_with(const SumOfProducts& sum, const Curve& curve) {
-    spend(4 * std::ssize(sum.factors));
+    spend(16 * std::ssize(sum.factors));
     double total = 0;
     for (const auto& [a, b] : sum.factors) total += curve.of(a) * b;
     return total;
@@ -57,7 +57,7 @@ struct FittedLine {
 FittedLine line_in(const Sums& sums, const CurveDomain& domain, bool mirrored) {
     double xx = 0, xy = 0, yy = 0, xr = 0, yr = 0, rr = 0;
     for (const SumOfProducts& sum : sums) {
-        spend(4 * std::ssize(sum.factors));
+        spend(16 * std::ssize(sum.factors));
         double rest = sum.got;
         double x = 0;
         double y = 0;

@@ -34,7 +34,7 @@ bool is_rounded_to(const NumberGrid& grid, const CurvePoint& point) {
 /// its own precision in one step.
 bool is_grid_of(const Points& wrong, const NumberGrid& grid, double least_bits) {
     constexpr double most_of_one = 10;
-    spend(16 * std::ssize(wrong));
+    spend(48 * std::ssize(wrong));
     const auto most_off = std::int64_t((1 - nearly_all) * double(wrong.size()));
     std::int64_t off = 0;
     double bits = 0;
@@ -54,7 +54,7 @@ struct Known {
 
 /// The steps that all but a few of the growing values are multiples of, where the first is `parts` of them.
 std::optional<Known> step_of(const std::vector<Known>& values, int parts) {
-    spend(8 * std::ssize(values));
+    spend(24 * std::ssize(values));
     const auto most_off = std::int64_t((1 - nearly_all) * double(values.size()));
     double low = (values.front().value - values.front().error) / parts;
     double high = (values.front().value + values.front().error) / parts;

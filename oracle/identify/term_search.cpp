@@ -127,7 +127,7 @@ class ReadTerms {
 /// not hidden.
 bool reads_something(const TermQuestion& question, const std::vector<TileMemory>& memories,
                      const TermResult& result, const TermAddress& address, const TermMask& mask) {
-    spend(std::int64_t(8 * result.factors.size()));
+    spend(std::int64_t(24 * result.factors.size()));
     std::vector<std::int64_t> numbers = result.numbers;
     double magnitude = 0;
     for (std::size_t i = 0; i < result.factors.size(); ++i) {
@@ -176,7 +176,7 @@ class TermSearch {
         for (std::size_t n = 0; n < order_.size(); ++n) {
             const TermResult& result = question_.results[order_[n]];
             const std::size_t of_condition = question_.is_maximum ? right_[order_[n]].size() : 1;
-            spend(std::int64_t(8 * result.factors.size() + 4 * left.size() * of_condition));
+            spend(std::int64_t(24 * result.factors.size() + 12 * left.size() * of_condition));
             terms.read(result, right_[order_[n]], address);
             for (Agreement& one : left) {
                 const double value = terms.value(result, one.condition, conditions_[one.condition].mask);
@@ -270,7 +270,7 @@ ReadResult read_result(const TermRead& read, const TermResult& result, std::span
                        std::size_t term, bool is_maximum) {
     const std::size_t terms = result.factors.size() / memories.size();
     const TermAddress right{.padding = read.address.padding};
-    spend(std::int64_t(8 * result.factors.size()));
+    spend(std::int64_t(24 * result.factors.size()));
     std::vector<std::int64_t> numbers = result.numbers;
     ReadResult of{is_maximum ? -infinity : result.carried, 0};
     for (std::size_t i = 0; i < result.factors.size(); ++i) {

@@ -26,7 +26,7 @@ LineTerms terms_of_line(const TermQuestion& question, const TermLine& line, cons
     const TermAddress right{.padding = address.padding};
     const std::int64_t cols = memory.cols - address.padding;
     LineTerms taken{std::vector<double>(terms, 0), std::vector<std::ptrdiff_t>(terms, -1)};
-    spend(std::int64_t(8 * terms));
+    spend(std::int64_t(24 * terms));
     std::vector<std::int64_t> numbers = line.front().numbers;
     for (std::size_t t = 0; t < terms; ++t) {
         if (std::ranges::all_of(line, [=](const TermResult& result) { return result.factors[t] == 0; }))
