@@ -132,9 +132,7 @@ std::vector<bool> Attempts::each(std::size_t count, int threads, double share_of
     return came_to_end;
 }
 
-void Attempts::run(const std::function<void()>& search) try {
-    search();
-} catch (const SearchEnded& ended) {
+void Attempts::run(const std::function<void()>& search) try { search(); } catch (const SearchEnded& ended) {
     std::rethrow_exception(ended.why);
 }
 

@@ -1,7 +1,7 @@
 // Quantities of elements, against numbers worked out by hand.
 
-#include "oracle/formula/estimate.h"
 #include "oracle/heatmap/quantity.h"
+#include "oracle/formula/estimate.h"
 
 #include <gtest/gtest.h>
 
