@@ -1,15 +1,18 @@
 #pragma once
 
+#include <cstdint>
+
 #include "oracle/causes/find_causes.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 
-/// The report with the causes that were found by all of the search.
-inline Report diagnosed(const Recording& recording) {
+/// The report with the causes that were found by all of the search, which may do so much work.
+inline Report diagnosed(const Recording& recording, std::int64_t effort = usual_effort) {
     Report report = judged(recording);
     CauseOptions options;
     options.threads = 1;
+    options.effort = effort;
     report.diagnosis = find_causes(recording, report, options);
     EXPECT_TRUE(report.diagnosis.end.is_whole())
         << ::testing::PrintToString(report.diagnosis.end.failed) << report.diagnosis.end.cut_off;

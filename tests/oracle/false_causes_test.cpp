@@ -102,7 +102,7 @@ TEST_P(Noise, OnTheOutputHasNoCause) {
         for (std::uint64_t noise_seed = 1; noise_seed <= 2; ++noise_seed) {
             MemoryRecording recording = with_stages(run, {Stage::o, Stage::lse});
             add_noise(recording, Stage::o, size, noise_seed);
-            const Report report = diagnosed(recording);
+            const Report report = diagnosed(recording, Effort::unbounded);
             diverged += report.guilty.has_value();
             EXPECT_EQ(named(report), Names())
                 << "size " << size << ", seeds " << seed << " and " << noise_seed;
@@ -119,7 +119,7 @@ TEST_P(Noise, OnAStageHasNoCause) {
         for (const double size : noise_sizes) {
             MemoryRecording recording = copy_of(run);
             add_noise(recording, stage, size, 7);
-            const Report report = diagnosed(recording);
+            const Report report = diagnosed(recording, Effort::unbounded);
             diverged += report.guilty == stage;
             EXPECT_EQ(named(report), Names())
                 << stage_info(stage).name << ", size " << size << ", seed " << seed;
