@@ -209,15 +209,15 @@ class Notes(Calls):
         self.assertEqual(self.diverges(*turned, layout="bhsd").notes, ())
 
     def test_a_wrong_gradient_of_a_call_that_is_the_same(self):
-        q, dout = draw((1, 8, 128, 16), 1), draw((1, 8, 128, 16), 4)
-        seen = visible(128, 128, causal=0)
-        o, lse, _ = attention(q, q, q, seen=seen)
-        dq, dk, dv = (array.astype(np.float16) for array in gradients(q, q, q, dout, seen=seen))
+        q, k, v, dout = (draw((1, 8, 128, 16), number) for number in (1, 2, 3, 4))
+        o, lse, _ = attention(q, k, v)
+        dq, dk, dv = (array.astype(np.float16) for array in gradients(q, k, v, dout))
         for head in range(8):
             wrong = dk.copy()
             wrong[0, head, 7] *= np.float16(1.5)
             grads = {"dout": dout, "dq": dq, "dk": wrong, "dv": dv}
-            report = self.diverges(q, q, q, o.astype(np.float16), lse.astype(np.float32), causal=True, grads=grads)
+            outputs = (o.astype(np.float16), lse.astype(np.float32))
+            report = self.diverges(q, k, v, *outputs, scale=0.25, grads=grads)
             self.assertEqual((report.stage, report.notes), ("dk", ()))
 
 
