@@ -282,10 +282,11 @@ void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
         json["declare"] = {{"assignments", std::move(assignments)},
                            {"then", then ? ordered_json(stage_info(*then).name) : ordered_json()}};
         // As the causes of the report: null where nothing was searched.
-        if (then)
+        if (then) {
             json["declare"]["causes"] =
                 diagnosis.suggestion->searched ? to_json(diagnosis.suggestion->causes) : ordered_json();
-        json["declare"]["search"] = to_json(diagnosis.suggestion->end);
+            json["declare"]["search"] = to_json(diagnosis.suggestion->end);
+        }
     }
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
     json["search"] = to_json(diagnosis.end);
