@@ -194,6 +194,7 @@ void take_misfit(const Misfit& misfit, Found& found) {
     found.left = left_by(found.scope, misfit);
     found.open = open_by(found.scope, misfit);
     found.open_left = misfit.unknown_left;
+    found.open_anywhere = open_by(Scope::everywhere, misfit);
 }
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
@@ -256,7 +257,8 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
             // Of those that explain as much the one that leaves less open.
-            const bool is_as_good = !better(found.back(), next) && next.open < found.back().open;
+            const bool is_as_good =
+                !better(found.back(), next) && next.open_anywhere < found.back().open_anywhere;
             if (better(next, found.back()) || is_as_good) found.back() = std::move(next);
         } else {
             found.push_back(std::move(next));
