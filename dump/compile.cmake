@@ -7,7 +7,7 @@ set(TILESCOPE_HOT -O3)
 set(TILESCOPE_COLD -O1)
 
 # tilescope_sources(TARGET [LEVEL hot|cold|own] SOURCES...)
-# Adds sources of a folder. Up to ten are compiled as one: what they include and make of templates is read and made once.
+# Adds sources of a folder. Up to 24 are compiled as one: what they include and make of templates is read and made once.
 # So what a source keeps to itself needs a name of its own in the folder, and each still includes what it uses.
 # They are cold where nothing is said; own: optimised as the target says.
 function(tilescope_sources target)
@@ -32,10 +32,10 @@ function(tilescope_sources target)
   endif()
 endfunction()
 
-# Writes what includes the sources, ten at most in each, and gives its names.
+# Writes what includes the sources, 24 at most in each, and gives its names.
 function(tilescope_batches out target)
   list(LENGTH ARGN count)
-  math(EXPR batches "(${count} + 9) / 10")
+  math(EXPR batches "(${count} + 23) / 24")
   set(index 0)
   foreach(source ${ARGN})
     math(EXPR batch "${index} * ${batches} / ${count}")

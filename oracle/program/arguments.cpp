@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
+#include "dump/program/command_line.h"
 #include "dump/schema/families.h"
 #include "oracle/causes/table.h"
 
@@ -257,8 +259,6 @@ void declare_asked(CLI::App& app, Arguments& arguments) {
     suggest->excludes("--replay-out", "--no-causes", "--explain-tolerance");
 }
 
-}  // namespace
-
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Judges recordings of attention kernels: which stage went wrong first, where and why.\n"
@@ -273,6 +273,7 @@ void declare(CLI::App& app, Arguments& arguments) {
     declare_asked(app, arguments);
 }
 
+/// What completions offer for --stage, --like and --without-cause.
 std::vector<OfferedWords> known_words() {
     OfferedWords stages{"--stage", {}}, families{"--like", {}}, causes{"--without-cause", {}};
     for (const StageInfo& info : all_stages()) stages.words.emplace_back(info.name);
@@ -280,6 +281,14 @@ std::vector<OfferedWords> known_words() {
         families.words.emplace_back(family.name);
     for (const Cause& cause : all_causes()) causes.words.emplace_back(cause.name);
     return {stages, families, causes};
+}
+
+}  // namespace
+
+std::string parse(std::vector<std::string> words, Arguments& arguments) {
+    CLI::App app("", "tile-diff");
+    declare(app, arguments);
+    return parse_command_line(app, std::move(words), known_words());
 }
 
 std::vector<ReportOutput> report_outputs(const Arguments& arguments) {

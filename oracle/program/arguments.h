@@ -3,13 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "dump/program/command_line.h"
 #include "oracle/judge.h"
 #include "oracle/report/outputs.h"
-
-namespace CLI {
-class App;
-}
 
 namespace tilescope {
 
@@ -44,11 +39,9 @@ struct Arguments {
     JudgeOptions judge;
 };
 
-/// The options, and where each is stored.
-void declare(CLI::App& app, Arguments& arguments);
-
-/// What completions offer for --stage, --like and --without-cause.
-std::vector<OfferedWords> known_words();
+/// Reads what stands after the program's name. Returns what it shall print in place of judging, as of --help; otherwise "".
+/// Errors: as parse_command_line().
+std::string parse(std::vector<std::string> words, Arguments& arguments);
 
 /// Of --report and --json.
 std::vector<ReportOutput> report_outputs(const Arguments& arguments);

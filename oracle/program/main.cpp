@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <string>
 
-#include "dump/program/command_line.h"
 #include "dump/program/program.h"
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
@@ -39,13 +37,11 @@ int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
     // A closed pipe is an error of the write, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
     const bool is_first = sharing == nullptr || sharing->process() == 0;
-    CLI::App app("", "tile-diff");
     Arguments arguments;
-    declare(app, arguments);
     arguments.command = "tile-diff";
     for (int i = 1; i < argc; ++i) arguments.command += " " + shell_word(argv[i]);
     try {
-        const std::string help = parse_command_line(app, {argv + 1, argv + argc}, known_words());
+        const std::string help = parse({argv + 1, argv + argc}, arguments);
         if (!help.empty()) {
             if (is_first) fmt::print("{}", help);
             return 0;
