@@ -19,9 +19,8 @@ struct Found {
     std::int64_t left = 0;       ///< elements of the scope that the replay does not reproduce
     std::int64_t open = 0;       ///< elements of the scope that the replay leaves open
     std::int64_t open_left = 0;  ///< those of them that are among `left`
-    std::int64_t open_anywhere =
-        0;  ///< elements that it leaves open in all tiles: of two as good, the one that leaves less
-    bool by_value = false;  ///< it reproduces wrong elements that are not NaN
+    std::int64_t open_anywhere = 0;  ///< elements of all tiles that it leaves open
+    bool by_value = false;           ///< it reproduces wrong elements that are not NaN
 
     /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is
     /// better.
