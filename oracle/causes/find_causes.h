@@ -14,7 +14,7 @@
 namespace tilescope {
 
 /// Units of work that a search may do: about 2 s on two cores of 2026.
-inline constexpr std::int64_t usual_effort = 8'000'000'000;
+inline constexpr std::int64_t usual_effort = 6'000'000'000;
 
 struct CauseOptions {
     CompareOptions compare;                 ///< that the report was made with

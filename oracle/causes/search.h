@@ -14,11 +14,11 @@ struct Found {
     Candidate candidate;
     Stage acts = Stage::q;
     Scope scope = Scope::everywhere;
-    std::string rule;            ///< where it applies, with Scope::ruled
-    int scope_cost = 0;          ///< of saying where it applies, in parameters
-    std::int64_t left = 0;       ///< elements of the scope that the replay does not reproduce
-    std::int64_t open = 0;       ///< elements of the scope that the replay leaves open
-    std::int64_t open_left = 0;  ///< those of them that are among `left`
+    std::string rule;                ///< where it applies, with Scope::ruled
+    int scope_cost = 0;              ///< of saying where it applies, in parameters
+    std::int64_t left = 0;           ///< elements of the scope that the replay does not reproduce
+    std::int64_t open = 0;           ///< elements of the scope that the replay leaves open
+    std::int64_t open_left = 0;      ///< those of them that are among `left`
     std::int64_t open_anywhere = 0;  ///< elements of all tiles that it leaves open
     bool by_value = false;           ///< it reproduces wrong elements that are not NaN
 

@@ -107,10 +107,13 @@ std::vector<CurveRule> listed_bits(const Points& wrong) {
 
 bool splits(const Points& wrong, const Points& right, const CurveDomain& domain) {
     spend(8 * std::ssize(wrong) + 8 * std::ssize(right));
-    const auto in = [&](const CurvePoint& point) { return domain.contains(point.x); };
-    const auto inside = std::ranges::count_if(wrong, in);
-    const auto outside = std::ssize(right) - std::ranges::count_if(right, in);
-    return double(inside) >= 0.99 * double(wrong.size()) && outside >= 4;
+    const auto most_outside = std::int64_t(0.01 * double(wrong.size()));
+    std::int64_t outside = 0;
+    for (const CurvePoint& point : wrong)
+        if (!domain.contains(point.x) && ++outside > most_outside) return false;
+    outside = 0;
+    return std::ranges::any_of(
+        right, [&](const CurvePoint& point) { return !domain.contains(point.x) && ++outside == 4; });
 }
 
 /// The bound of the wrong values, as a simple number on the side of the right ones. `value` is of growing
@@ -367,8 +370,10 @@ std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
         rules = rules_of(wrong, right, known);
     }
     std::vector<Curve> curves;
+    if (rules.empty()) return curves;
+    const std::vector<CurveDomain> domains = domains_of(wrong, right);
     for (const NamedRule& named : rules) {
-        for (const CurveDomain& domain : domains_of(wrong, right)) {
+        for (const CurveDomain& domain : domains) {
             Curve curve{domain, named.rule, named.parameters, true, ""};
             join_at_end(wrong, curve);
             const bool has_step = domain.kind != Kind::all && !is_continuous(curve);

@@ -177,6 +177,12 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
         double low = tried[best == 0 ? 0 : best - 1];
         double high = tried[std::min(best + 1, count)];
         for (int step = 0; step < 40; ++step) {
+            // Between two neighbours every bound is the same.
+            const auto next = std::ranges::upper_bound(sizes, low);
+            if (next == sizes.end() || *next >= high) {
+                low = high - 1e-6 * (high - low);
+                break;
+            }
             const double third = (high - low) / 3;
             if (line_at(low + third).residual < line_at(high - third).residual) {
                 high -= third;

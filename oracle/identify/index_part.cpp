@@ -70,7 +70,7 @@ std::string plus_number(std::int64_t n) {
 
 }  // namespace
 
-std::int64_t IndexPart::of(IndexNumbers numbers) const {
+std::int64_t IndexPart::changed(IndexNumbers numbers) const {
     const std::int64_t x = numbers[name];
     switch (form) {
         case Form::same:

@@ -39,13 +39,18 @@ struct IndexPart {
     std::int64_t n = 0;
     std::int64_t k = 0;
 
-    std::int64_t of(IndexNumbers numbers) const;
+    std::int64_t of(IndexNumbers numbers) const {
+        return form == Form::same ? numbers[name] : changed(numbers);
+    }
     std::string text(IndexNames names) const;
     /// Numbers in it.
     int parameters() const;
     bool takes(std::size_t number) const;
     /// Whether it is made of another number, too.
     bool is_mixed() const;
+
+ private:
+    std::int64_t changed(IndexNumbers numbers) const;
 };
 
 /// What may stand in the place of a number of an index: the number changed, mixed with another one, or another one.

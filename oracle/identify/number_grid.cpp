@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <set>
 
 #include "oracle/identify/effort.h"
 #include "oracle/identify/line.h"
@@ -116,12 +115,23 @@ void bound(const Points& wrong, NumberGrid& grid) {
     grid.name = is_int ? fmt::format("int{}", bits) : fmt::format("{} to {} steps", least, most);
 }
 
+/// Whether growing values are so many different multiples of the step.
+bool are_multiples(const std::vector<Known>& values, double step, int fewest) {
+    double last = -1;
+    for (const Known& known : values) {
+        const double multiple = std::round(known.value / step);
+        if (multiple == last) continue;
+        last = multiple;
+        if (--fewest == 0) return true;
+    }
+    return false;
+}
+
 std::optional<NumberGrid> steps_of(const Points& wrong) {
     constexpr std::size_t fewest_values = 6;
-    constexpr std::size_t fewest_multiples = 3;
+    constexpr int fewest_multiples = 3;
     constexpr double least_bits = 64;
     std::vector<Known> values;
-    std::set<double> different;
     for (const CurvePoint& point : wrong)
         if (std::abs(point.got) > 8 * tolerance(point))
             values.push_back({std::abs(point.got), tolerance(point)});
@@ -133,9 +143,7 @@ std::optional<NumberGrid> steps_of(const Points& wrong) {
         NumberGrid grid;
         grid.name = "multiples";
         name_step(*found, grid);
-        different.clear();
-        for (const Known& known : values) different.insert(std::round(known.value / grid.step));
-        if (different.size() < fewest_multiples) return std::nullopt;
+        if (!are_multiples(values, grid.step, fewest_multiples)) return std::nullopt;
         bound(wrong, grid);
         for (const auto direction : {NumberGrid::Direction::to_nearest, NumberGrid::Direction::toward_zero}) {
             grid.direction = direction;

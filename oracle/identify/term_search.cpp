@@ -76,13 +76,15 @@ std::vector<double> terms_at(const TermQuestion& question, const std::vector<Til
     const auto terms = std::size_t(question.lengths[question.term]);
     std::vector<std::int64_t> numbers = result.numbers;
     std::vector<double> read(terms, question.is_maximum ? -infinity : 0);
-    for (std::size_t i = 0; i < result.factors.size(); ++i) {
-        if (result.factors[i] == 0) continue;
-        const std::size_t t = i % terms;
-        const TileMemory& memory = memories[result.memory + i / terms];
-        numbers[question.term] = std::int64_t(t);
-        const double number = memory.at(address.of(numbers, memory.cols - address.padding));
-        read[t] = question.is_maximum ? number : read[t] + number * result.factors[i];
+    for (std::size_t first = 0; first < result.factors.size(); first += terms) {
+        const TileMemory& memory = memories[result.memory + first / terms];
+        for (std::size_t t = 0; t < terms; ++t) {
+            const double factor = result.factors[first + t];
+            if (factor == 0) continue;
+            numbers[question.term] = std::int64_t(t);
+            const double number = memory.at(address.of(numbers, memory.cols - address.padding));
+            read[t] = question.is_maximum ? number : read[t] + number * factor;
+        }
     }
     return read;
 }
@@ -240,13 +242,6 @@ TileMemory TileMemory::padded(std::int64_t padding) const {
                              std::numeric_limits<double>::quiet_NaN());
     }
     return result;
-}
-
-bool TermResult::fits(double value) const {
-    // Terms of another size have other roundings: a sum of zeros has none.
-    constexpr double rounding = 4e-6;
-    if (value == got) return true;
-    return std::isfinite(value) && std::abs(value - got) <= 3 * error + rounding * std::abs(value);
 }
 
 std::vector<TermRead> find_term_reads(const TermQuestion& question, std::size_t most) {

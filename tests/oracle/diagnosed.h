@@ -1,8 +1,8 @@
 #pragma once
 
-#include <gmock/gmock.h>
-
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "oracle/causes/find_causes.h"
 #include "tests/oracle/recording_tools.h"
@@ -16,7 +16,7 @@ inline Report diagnosed(const Recording& recording, std::int64_t effort = usual_
     options.threads = 1;
     options.effort = effort;
     report.diagnosis = find_causes(recording, report, options);
-    EXPECT_THAT(report.diagnosis.end.failed, ::testing::IsEmpty());
+    EXPECT_EQ(report.diagnosis.end.failed, std::vector<std::string>());
     return report;
 }
 

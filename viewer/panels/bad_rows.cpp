@@ -65,7 +65,7 @@ std::string name_of(BadColumn column, const App& app) {
 }
 
 /// What a heading leaves open; "" for nothing.
-const char* says(BadColumn column, const App& app) {
+const char* told_of(BadColumn column, const App& app) {
     if (column == BadColumn::elements) return "elements that diverge";
     if (listed_of(app) != Listed::ranges)
         return column == BadColumn::worst ? "largest difference / budget" : "";
@@ -337,7 +337,7 @@ void bad_rows_contents(App& app) {
         ImGui::TableSetColumnIndex(i);
         const std::string heading = ImGui::TableGetColumnName(i);
         const bool whole = draw_heading(heading, sorted == shown[std::size_t(i)]) == heading;
-        const std::string meaning = says(shown[std::size_t(i)], app);
+        const std::string meaning = told_of(shown[std::size_t(i)], app);
         const std::string words = whole ? meaning : meaning.empty() ? heading : heading + ": " + meaning;
         if (!words.empty() && ImGui::IsItemHovered()) tooltip(app, words);
         const ImVec2 at = ImGui::GetItemRectMin();
