@@ -298,24 +298,6 @@ std::vector<NamedRule> rules_of(const Points& wrong, const Points& right,
 
 }  // namespace
 
-bool CurveDomain::contains(double x) const {
-    switch (kind) {
-        case Kind::above:
-            return x > at;
-        case Kind::below:
-            return x < at;
-        case Kind::within:
-            return std::abs(x) < at;
-        case Kind::beyond:
-            return std::abs(x) > at;
-        case Kind::bit_set:
-            return bits_of(x) >> bit & 1;
-        case Kind::all:
-            break;
-    }
-    return true;
-}
-
 double CurveRule::of(double x) const {
     if (grid) return grid->rounded(x);
     if (!is_line) return double(std::bit_cast<float>(((bits_of(x) & keep) | set) ^ flip));

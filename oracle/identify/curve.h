@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,7 +27,23 @@ struct CurveDomain {
     double at = 0;  ///< x > at, x < at, |x| < at, |x| > at
     int bit = 0;    ///< of x as a float32
 
-    bool contains(double x) const;
+    bool contains(double x) const {
+        switch (kind) {
+            case Kind::above:
+                return x > at;
+            case Kind::below:
+                return x < at;
+            case Kind::within:
+                return std::abs(x) < at;
+            case Kind::beyond:
+                return std::abs(x) > at;
+            case Kind::bit_set:
+                return std::bit_cast<std::uint32_t>(float(x)) >> bit & 1;
+            case Kind::all:
+                break;
+        }
+        return true;
+    }
 };
 
 /// What x becomes: slope x + offset, other bits of the float32, or a number of a grid.

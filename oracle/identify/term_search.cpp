@@ -1,6 +1,7 @@
 #include "oracle/identify/term_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -46,36 +47,31 @@ std::vector<TermCondition> term_conditions(std::int64_t terms) {
     return conditions;
 }
 
-/// The sums of `changes` over the terms of every condition, in the order of term_conditions().
-std::vector<double> sums_of_conditions(std::span<const double> changes) {
+/// Makes `sums` those of `changes` over the terms of every condition, in the order of term_conditions().
+void add_conditions(std::span<const double> changes, std::vector<double>& sums) {
     const std::size_t terms = changes.size();
-    std::vector<double> from(terms + 1, 0);
-    for (std::size_t t = terms; t-- > 0;) from[t] = from[t + 1] + changes[t];
-    std::vector<double> sums = {from[0]};
+    sums.assign(2 * terms - 1, 0);
+    double behind = 0;
+    for (std::size_t n = terms - 1; n > 0; --n) sums[2 * n - 1] = behind += changes[n];
+    sums[0] = behind + changes[0];
     double before = 0;
-    for (std::size_t n = 1; n < terms; ++n) {
-        before += changes[n - 1];
-        sums.push_back(from[n]);
-        sums.push_back(before);
-    }
+    for (std::size_t n = 1; n < terms; ++n) sums[2 * n] = before += changes[n - 1];
     for (std::size_t period = 2; period <= std::min(std::size_t(most_period), terms); period *= 2) {
-        std::vector<double> blocks(period, 0);
-        for (std::size_t t = 0; t < terms; ++t) blocks[t % period] += changes[t];
-        while (blocks.size() > 1) {
-            sums.insert(sums.end(), blocks.begin(), blocks.end());
-            for (std::size_t i = 0; i < blocks.size() / 2; ++i) blocks[i] = blocks[2 * i] + blocks[2 * i + 1];
-            blocks.resize(blocks.size() / 2);
+        std::array<double, most_period> blocks{};
+        for (std::size_t t = 0; t < terms; ++t) blocks[t & (period - 1)] += changes[t];
+        for (std::size_t size = period; size > 1; size /= 2) {
+            sums.insert(sums.end(), blocks.begin(), blocks.begin() + std::ptrdiff_t(size));
+            for (std::size_t i = 0; i < size / 2; ++i) blocks[i] = blocks[2 * i] + blocks[2 * i + 1];
         }
     }
-    return sums;
 }
 
-/// Each term's number, or with its factor what it adds to the sum, of all parts together.
-std::vector<double> terms_at(const TermQuestion& question, const std::vector<TileMemory>& memories,
-                             const TermResult& result, const TermAddress& address) {
+/// Makes `read` each term's number, or with its factor what it adds to the sum, of all parts together.
+void read_terms(const TermQuestion& question, const std::vector<TileMemory>& memories,
+                const TermResult& result, const TermAddress& address, std::vector<double>& read) {
     const auto terms = std::size_t(question.lengths[question.term]);
     std::vector<std::int64_t> numbers = result.numbers;
-    std::vector<double> read(terms, question.is_maximum ? -infinity : 0);
+    read.assign(terms, question.is_maximum ? -infinity : 0);
     for (std::size_t first = 0; first < result.factors.size(); first += terms) {
         const TileMemory& memory = memories[result.memory + first / terms];
         for (std::size_t t = 0; t < terms; ++t) {
@@ -86,22 +82,21 @@ std::vector<double> terms_at(const TermQuestion& question, const std::vector<Til
             read[t] = question.is_maximum ? number : read[t] + number * factor;
         }
     }
-    return read;
 }
 
 /// The terms of a result at an address beside those at the right one.
 class ReadTerms {
  public:
-    ReadTerms(const TermQuestion& question, const std::vector<TileMemory>& memories)
-        : question_(question), memories_(memories) {}
+    explicit ReadTerms(const TermQuestion& question) : question_(question) {}
 
-    void read(const TermResult& result, const std::vector<double>& right, const TermAddress& address) {
+    void read(const std::vector<TileMemory>& memories, const TermResult& result,
+              std::span<const double> right, const TermAddress& address) {
         right_ = right;
-        changed_ = terms_at(question_, memories_, result, address);
+        read_terms(question_, memories, result, address, changed_);
         if (question_.is_maximum) return;
         total_ = std::accumulate(right_.begin(), right_.end(), result.carried);
         for (std::size_t t = 0; t < right_.size(); ++t) changed_[t] -= right_[t];
-        sums_ = sums_of_conditions(changed_);
+        add_conditions(changed_, sums_);
     }
 
     /// The result where the terms of the condition alone are read there.
@@ -118,9 +113,8 @@ class ReadTerms {
 
  private:
     const TermQuestion& question_;
-    const std::vector<TileMemory>& memories_;
     std::vector<double> changed_;
-    std::vector<double> right_;
+    std::span<const double> right_;
     double total_ = 0;          ///< the right sum
     std::vector<double> sums_;  ///< what each condition adds to it
 };
@@ -162,26 +156,24 @@ bool agrees(const Agreement& with) {
 class TermSearch {
  public:
     explicit TermSearch(const TermQuestion& question)
-        : question_(question), conditions_(term_conditions(question.lengths[question.term])) {
+        : question_(question),
+          conditions_(term_conditions(question.lengths[question.term])),
+          terms_(question) {
         // The first results are of tiles far apart.
         constexpr std::size_t step = 8;
         for (std::size_t first = 0; first < step; ++first)
             for (std::size_t i = first; i < question.results.size(); i += step) order_.push_back(i);
         for (const TermResult& result : question.results)
-            right_.push_back(terms_at(question, question.memories, result, {}));
+            read_terms(question, question.memories, result, {}, right_.emplace_back());
     }
 
     void try_address(const TermAddress& address, std::vector<TermRead>& found) {
-        ReadTerms terms(question_, memories_of(address.padding));
-        std::vector<Agreement> left(conditions_.size());
-        for (std::size_t i = 0; i < left.size(); ++i) left[i].condition = i;
-        for (std::size_t n = 0; n < order_.size(); ++n) {
-            const TermResult& result = question_.results[order_[n]];
-            const std::size_t of_condition = question_.is_maximum ? right_[order_[n]].size() : 1;
-            spend(std::int64_t(24 * result.factors.size() + 12 * left.size() * of_condition));
-            terms.read(result, right_[order_[n]], address);
+        std::vector<Agreement>& left = left_;
+        hold_against_the_first(address);
+        for (std::size_t n = 1; n < order_.size() && !left.empty(); ++n) {
+            const TermResult& result = read(n, left.size(), address);
             for (Agreement& one : left) {
-                const double value = terms.value(result, one.condition, conditions_[one.condition].mask);
+                const double value = terms_.value(result, one.condition, conditions_[one.condition].mask);
                 if (std::isnan(value)) continue;
                 ++one.tried;
                 one.off += !result.fits(value);
@@ -191,7 +183,6 @@ class TermSearch {
             std::erase_if(left, [=](const Agreement& one) {
                 return !agrees(one) || (n >= enough && one.tried * 4 < n);
             });
-            if (left.empty()) return;
         }
         const std::size_t least =
             std::min<std::size_t>(6, std::max<std::size_t>(question_.results.size() / 3, 3));
@@ -207,6 +198,27 @@ class TermSearch {
     }
 
  private:
+    /// The terms of the n-th result at the address, of which so many conditions are asked.
+    const TermResult& read(std::size_t n, std::size_t asked, const TermAddress& address) {
+        const TermResult& result = question_.results[order_[n]];
+        const std::vector<double>& right = right_[order_[n]];
+        const std::size_t of_condition = question_.is_maximum ? right.size() : 1;
+        spend(std::int64_t(24 * result.factors.size() + 12 * asked * of_condition));
+        terms_.read(memories_of(address.padding), result, right, address);
+        return result;
+    }
+
+    /// Leaves the conditions that it does not contradict: few, of most addresses.
+    void hold_against_the_first(const TermAddress& address) {
+        const TermResult& result = read(0, conditions_.size(), address);
+        left_.clear();
+        for (std::size_t i = 0; i < conditions_.size(); ++i) {
+            const double value = terms_.value(result, i, conditions_[i].mask);
+            if (std::isnan(value) || result.fits(value))
+                left_.push_back({i, std::size_t(!std::isnan(value)), 0});
+        }
+    }
+
     /// Zeros stand in many places, and say as little as a term that is left out.
     bool tells(const TermAddress& address, const Agreement& one) {
         const auto telling = std::ranges::count_if(question_.results, [&](const TermResult& result) {
@@ -228,6 +240,9 @@ class TermSearch {
     std::vector<std::size_t> order_;
     std::vector<std::vector<double>> right_;  ///< terms of each result where they should be
     std::map<std::int64_t, std::vector<TileMemory>> memories_;
+    // Of one address, kept from one to the next for their memory.
+    ReadTerms terms_;
+    std::vector<Agreement> left_;
 };
 
 }  // namespace
