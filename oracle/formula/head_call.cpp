@@ -104,28 +104,29 @@ double product_unit(const HeadCall& call, Stage stage) {
                (channels.size() == 0 ? 1 : channels.cwiseAbs().maxCoeff());
     };
     const Units& u = call.units;
-    const double of_q = u.q_dequantised ? 1 : largest(call.q_descale, call.q_channels);
-    const double of_k = u.k_dequantised ? 1 : largest(call.k_descale, call.k_channels);
-    const double of_v = largest(call.v_descale, call.v_channels);
+    // Each is as long as the sequence, and this is asked for with every tile.
+    const auto of_q = [&] { return u.q_dequantised ? 1 : largest(call.q_descale, call.q_channels); };
+    const auto of_k = [&] { return u.k_dequantised ? 1 : largest(call.k_descale, call.k_channels); };
+    const auto of_v = [&] { return largest(call.v_descale, call.v_channels); };
     switch (stage) {
         case Stage::acc: {
             const bool without_descale =
                 (!u.v_dequantised || !u.acc_dequantised) && u.p_descale_v == DescaleInP::none;
-            return (without_descale ? of_v : 1) / u.acc_scale;
+            return (without_descale ? of_v() : 1) / u.acc_scale;
         }
         case Stage::delta:
             return 1;
         case Stage::dp:
-            return u.v_dequantised ? 1 : of_v;
+            return u.v_dequantised ? 1 : of_v();
         case Stage::dq:
             // As staged, or as it was before its scale.
-            return of_k / (std::min(u.k_scale, 1.0) * u.ds_scale);
+            return of_k() / (std::min(u.k_scale, 1.0) * u.ds_scale);
         case Stage::dk:
-            return of_q / (std::min(u.q_scale, 1.0) * u.ds_scale);
+            return of_q() / (std::min(u.q_scale, 1.0) * u.ds_scale);
         case Stage::dv:
             return 1 / u.p_scale;
         default:
-            return of_q * of_k / (u.q_scale * u.k_scale);
+            return of_q() * of_k() / (u.q_scale * u.k_scale);
     }
 }
 
