@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "dump/schema/error.h"
+#include "oracle/cli/main.h"
+#include "oracle/cli/timing.h"
 #include "oracle/judge/piece_queues.h"
 #include "oracle/judge/work_sharing.h"
-#include "oracle/program/main.h"
-#include "oracle/program/timing.h"
 #include "oracle/report/output_file.h"
 
 namespace tilescope {

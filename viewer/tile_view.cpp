@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "dump/cli/command_line.h"
+#include "dump/cli/program.h"
 #include "dump/file/identity.h"
-#include "dump/program/command_line.h"
-#include "dump/program/program.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 #include "oracle/heatmap/png.h"

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "dump/program/command_line.h"
+#include "dump/cli/command_line.h"
 #include "kernels/run/kernel_list.h"
 #include "kernels/run/number_range.h"
 

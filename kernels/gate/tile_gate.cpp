@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "dump/cli/program.h"
 #include "dump/file/identity.h"
-#include "dump/program/program.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 #include "kernels/gate/gate_options.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "dump/cli/threads.h"
 #include "dump/file/sink.h"
-#include "dump/program/threads.h"
 #include "kernels/run/host_arrays.h"
 
 namespace tilescope {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "dump/program/command_line.h"
-#include "dump/program/program.h"
+#include "dump/cli/command_line.h"
+#include "dump/cli/program.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 #include "kernels/run/commands/command.h"

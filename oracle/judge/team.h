@@ -2,7 +2,7 @@
 
 #include <omp.h>
 
-#include "dump/program/threads.h"
+#include "dump/cli/threads.h"
 
 namespace tilescope {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dump/program/paths.h"
+#include "dump/cli/paths.h"
 #include "dump/recording.h"
 #include "oracle/judge/work_sharing.h"
 

@@ -1,4 +1,4 @@
-#include "dump/program/copies.h"
+#include "dump/cli/copies.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

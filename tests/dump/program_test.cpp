@@ -1,6 +1,6 @@
 // However the work of a program ends, its exit code is one of its own.
 
-#include "dump/program/program.h"
+#include "dump/cli/program.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "dump/program/threads.h"
+#include "dump/cli/threads.h"
 
 namespace tilescope::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "dump/program/command_line.h"
+#include "dump/cli/command_line.h"
 #include "kernels/run/commands/option_groups.h"
 #include "tests/kernels/textbook_attention.h"
 

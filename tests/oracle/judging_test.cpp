@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "dump/program/paths.h"
+#include "dump/cli/paths.h"
 #include "dump/schema/error.h"
-#include "oracle/program/baseline.h"
-#include "oracle/program/judge_one.h"
+#include "oracle/cli/baseline.h"
+#include "oracle/cli/judge_one.h"
 #include "oracle/report/judged.h"
 #include "oracle/report/list.h"
 #include "oracle/report/markup.h"

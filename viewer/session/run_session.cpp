@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "dump/program/paths.h"
+#include "dump/cli/paths.h"
 #include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"

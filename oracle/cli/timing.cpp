@@ -1,4 +1,4 @@
-#include "oracle/program/timing.h"
+#include "oracle/cli/timing.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>

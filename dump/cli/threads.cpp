@@ -1,4 +1,4 @@
-#include "dump/program/threads.h"
+#include "dump/cli/threads.h"
 
 #include <algorithm>
 #include <latch>

@@ -1,4 +1,4 @@
-#include "dump/program/paths.h"
+#include "dump/cli/paths.h"
 
 #include <sys/stat.h>
 

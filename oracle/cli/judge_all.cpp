@@ -1,4 +1,4 @@
-#include "oracle/program/judge_all.h"
+#include "oracle/cli/judge_all.h"
 
 #include <fmt/format.h>
 
@@ -15,17 +15,17 @@
 #include <thread>
 #include <utility>
 
+#include "dump/cli/copies.h"
+#include "dump/cli/paths.h"
 #include "dump/file/identity.h"
-#include "dump/program/copies.h"
-#include "dump/program/paths.h"
 #include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
+#include "oracle/cli/judge_one.h"
+#include "oracle/cli/progress.h"
+#include "oracle/cli/terminal.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge/share_pieces.h"
-#include "oracle/program/judge_one.h"
-#include "oracle/program/progress.h"
-#include "oracle/program/terminal.h"
 #include "oracle/remote/disks.h"
 #include "oracle/report/list.h"
 #include "oracle/report/npy.h"

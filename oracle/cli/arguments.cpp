@@ -1,4 +1,4 @@
-#include "oracle/program/arguments.h"
+#include "oracle/cli/arguments.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "dump/program/command_line.h"
+#include "dump/cli/command_line.h"
 #include "dump/schema/families.h"
 #include "oracle/causes/table.h"
 

@@ -1,4 +1,4 @@
-#include "oracle/program/terminal.h"
+#include "oracle/cli/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "dump/program/program_text.h"
+#include "dump/cli/program_text.h"
 
 namespace tilescope {
 

@@ -1,4 +1,4 @@
-#include "oracle/program/judge_one.h"
+#include "oracle/cli/judge_one.h"
 
 #include <fmt/format.h>
 
@@ -24,12 +24,12 @@
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
 #include "oracle/causes/suggest.h"
+#include "oracle/cli/progress.h"
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/exhibits.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge/in_every_process.h"
 #include "oracle/judge/share_pieces.h"
-#include "oracle/program/progress.h"
 #include "oracle/ranks/judge_ranks.h"
 #include "oracle/report/npy.h"
 #include "oracle/report/text.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <string_view>
 
-#include "dump/program/program_text.h"
+#include "dump/cli/program_text.h"
 #include "dump/schema/text.h"
 
 namespace tilescope {

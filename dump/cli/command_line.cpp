@@ -1,9 +1,9 @@
-#include "dump/program/command_line.h"
+#include "dump/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "dump/program/program_text.h"
+#include "dump/cli/program_text.h"
 #include "dump/schema/error.h"
 
 namespace tilescope {

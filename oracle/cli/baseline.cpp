@@ -1,4 +1,4 @@
-#include "oracle/program/baseline.h"
+#include "oracle/cli/baseline.h"
 
 #include <fmt/format.h>
 

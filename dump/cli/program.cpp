@@ -1,4 +1,4 @@
-#include "dump/program/program.h"
+#include "dump/cli/program.h"
 
 #include <fcntl.h>
 #include <pthread.h>

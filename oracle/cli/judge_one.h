@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dump/program/paths.h"
+#include "dump/cli/paths.h"
 #include "dump/reader.h"
+#include "oracle/cli/arguments.h"
+#include "oracle/cli/baseline.h"
 #include "oracle/judge/work_sharing.h"
-#include "oracle/program/arguments.h"
-#include "oracle/program/baseline.h"
 #include "oracle/report/judged.h"
 
 namespace tilescope {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/program/command_line.h"
+#include "dump/cli/command_line.h"
 
 namespace CLI {
 class App;

@@ -1,4 +1,4 @@
-#include "dump/program/program_text.h"
+#include "dump/cli/program_text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

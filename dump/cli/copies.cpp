@@ -1,4 +1,4 @@
-#include "dump/program/copies.h"
+#include "dump/cli/copies.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "dump/program/program.h"
+#include "dump/cli/program.h"
 
 namespace tilescope {
 

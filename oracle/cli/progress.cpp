@@ -1,4 +1,4 @@
-#include "oracle/program/progress.h"
+#include "oracle/cli/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "oracle/program/terminal.h"
+#include "oracle/cli/terminal.h"
 
 namespace tilescope {
 

@@ -1,4 +1,4 @@
-#include "oracle/program/main.h"
+#include "oracle/cli/main.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <string>
 
-#include "dump/program/program.h"
+#include "dump/cli/program.h"
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
+#include "oracle/cli/arguments.h"
+#include "oracle/cli/judge_all.h"
 #include "oracle/judge/work_sharing.h"
-#include "oracle/program/arguments.h"
-#include "oracle/program/judge_all.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "oracle/program/arguments.h"
+#include "oracle/cli/arguments.h"
 
 namespace tilescope {
 
