@@ -92,11 +92,6 @@ std::string write_small_file(const TemporaryFolder& folder, const std::string& k
     return path;
 }
 
-std::string bytes_of(const std::string& path) {
-    std::ifstream stream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 void read_everything(const Recording& recording) {
     const Problem& problem = recording.problem();
     for (const StageInfo& info : all_stages()) {

@@ -375,11 +375,6 @@ constexpr std::size_t tree_key = 24;
 constexpr std::size_t tree_child = 24 + 48;
 constexpr std::size_t tree_entry = 48 + 8;
 
-std::string read_bytes(const std::string& path) {
-    std::ifstream stream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 std::size_t find_chunk_tree(const std::string& bytes) {
     const std::size_t at = bytes.find(std::string("TREE\1", 5));
     if (at == std::string::npos) throw std::runtime_error("the plain dump has no chunk index");
@@ -395,7 +390,7 @@ void put(std::string& bytes, std::size_t at, Value value) {
 
 TEST_F(FileHostile, ChunkIndexInACircle) {
     write_plain_dump(path);
-    std::string bytes = read_bytes(path);
+    std::string bytes = bytes_of(path);
     const std::size_t tree = find_chunk_tree(bytes);
     put(bytes, tree + tree_level, std::uint8_t(1));
     put(bytes, tree + tree_child, std::uint64_t(tree));
@@ -407,7 +402,7 @@ TEST_F(FileHostile, ChunkIndexInACircle) {
 
 TEST_F(FileHostile, ChunksOfDifferentSizes) {
     write_plain_dump(path);
-    std::string bytes = read_bytes(path);
+    std::string bytes = bytes_of(path);
     const std::size_t tree = find_chunk_tree(bytes);
     put(bytes, tree + tree_key, std::uint32_t(32));
     put(bytes, tree + tree_key + tree_entry, std::uint32_t(96));

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -18,6 +20,12 @@
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
+
+/// All of a file.
+inline std::string bytes_of(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
 
 /// A folder of its own that goes away with the test.
 class TemporaryFolder {

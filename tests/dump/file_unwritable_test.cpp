@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <fstream>
-#include <iterator>
 #include <random>
 
 #include "dump/reader.h"
@@ -32,11 +31,6 @@ MemoryRecording small_recording() {
     recording.set_side_inputs(sample_side_inputs());
     recording.set_bias(sample_bias(1, 4, 37, 50));
     return recording;
-}
-
-std::string bytes_of(const std::string& path) {
-    std::ifstream stream(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 TEST(FileUnwritable, NamesAFolderThatDoesNotExist) {

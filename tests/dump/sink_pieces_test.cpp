@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -120,10 +119,6 @@ TEST_P(Pieces, AreWrittenAsTheMemoryIs) {
         write_recording(folder.file("whole.h5"), whole);
         write_recording(folder.file("pieced.h5"), pieced);
 
-        const auto bytes_of = [](const std::string& path) {
-            std::ifstream stream(path, std::ios::binary);
-            return std::string(std::istreambuf_iterator<char>(stream), {});
-        };
         EXPECT_TRUE(bytes_of(folder.file("whole.h5")) == bytes_of(folder.file("pieced.h5")));
         EXPECT_GT(expect_same_contents(*open_recording(folder.file("pieced.h5")), whole), 50);
         EXPECT_TRUE(std::ranges::equal(
