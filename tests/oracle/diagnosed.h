@@ -9,7 +9,7 @@
 
 namespace tilescope::test {
 
-/// The report with the causes that a search finds within so much work. No part of it fails.
+/// The report with the causes that a search finds within so much work: no part of it fails, and unbounded it is whole.
 inline Report diagnosed(const Recording& recording, std::int64_t effort = usual_effort) {
     Report report = judged(recording);
     CauseOptions options;
@@ -17,6 +17,7 @@ inline Report diagnosed(const Recording& recording, std::int64_t effort = usual_
     options.effort = effort;
     report.diagnosis = find_causes(recording, report, options);
     EXPECT_EQ(report.diagnosis.end.failed, std::vector<std::string>());
+    if (effort == Effort::unbounded) EXPECT_TRUE(report.diagnosis.end.is_whole());
     return report;
 }
 

@@ -37,7 +37,7 @@ def judged(path, *others, options=()):
 
 
 def verdict(path, *others):
-    run = subprocess.run([TILE_DIFF, path, *against(others), *([] if others else ["--no-causes"])], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([TILE_DIFF, path, *against(others), "--no-causes"], capture_output=True, text=True, timeout=120)
     return run.stdout.splitlines()[-1]
 
 
