@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -383,7 +385,8 @@ std::size_t find_chunk_tree(const std::string& bytes) {
 
 template <class Value>
 void put(std::string& bytes, std::size_t at, Value value) {
-    bytes.replace(at, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
+    ASSERT_LE(at + sizeof value, bytes.size());
+    std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
 // HDF5 1.10 walks down this tree until the stack is full.
