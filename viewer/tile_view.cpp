@@ -51,6 +51,7 @@ struct Arguments {
     std::optional<std::string> size;
     double scale = 0;
     int threads = 0;
+    bool no_causes = false;
 
     /// Nobody watches: no settings of a person are read or written.
     bool scripted() const { return !script.empty() || !screenshot.empty(); }
@@ -102,6 +103,7 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--threads", arguments.threads, "threads that judge, 0 for one a core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    app.add_flag("--no-causes", arguments.no_causes, "leave the search for causes out, which takes seconds");
     app.add_option("--settings", arguments.settings,
                    "file with the settings, in place of the one in ~/.config")
         ->type_name("FILE");
@@ -155,7 +157,8 @@ class Program {
                                                      : settings_path()),
           settings_(load_settings(settings_file_)),
           window_(window_options(arguments, settings_)),
-          app_({.compare = {}, .threads = arguments.threads}, settings_),
+          app_({.compare = {}, .search_causes = !arguments.no_causes, .threads = arguments.threads},
+               settings_),
           times_(start) {
         std::vector<std::string> inputs = arguments.recordings;
         inputs.push_back(arguments.script);

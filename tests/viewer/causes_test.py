@@ -18,6 +18,7 @@ def percent(share):
 
 
 class Replays(TileViewCase):
+    searches_causes = True
     PATH = SAMPLES / "acc_not_rescaled.h5"
     PLACE = ["--goto", "acc:0,0,5,7,1", "--size", "1100x700"]
 
@@ -102,6 +103,8 @@ class Replays(TileViewCase):
 
 
 class States(TileViewCase):
+    searches_causes = True
+
     def dump(self, change):
         values = small_dump.stages(small_dump.inputs())
         change(values)
@@ -116,6 +119,10 @@ class States(TileViewCase):
 
     def test_nothing_diverges(self):
         self.without_causes([SAMPLES / "healthy_scalar.h5"], "nothing diverges")
+
+    def test_no_search(self):
+        self.searches_causes = False
+        self.without_causes([SAMPLES / "acc_not_rescaled.h5"], "no causes are searched (--no-causes)")
 
     def test_two_recordings(self):
         path = SAMPLES / "acc_not_rescaled.h5"

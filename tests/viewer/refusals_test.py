@@ -36,6 +36,8 @@ class Refusals(TileViewCase):
 
 
 class Ending(TileViewCase):
+    searches_causes = True
+
     def test_signals_close_it_and_keep_the_settings(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             settings = self.folder / f"{number}.json"

@@ -86,6 +86,7 @@ def slow_outputs(path):
 
 class TileViewCase(unittest.TestCase):
     maxDiff = None
+    searches_causes = False  # which takes longer than everything else
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -99,9 +100,8 @@ class TileViewCase(unittest.TestCase):
             environment.pop(name, None)
         return environment if screen is None else {**environment, "DISPLAY": display(screen).name}
 
-    @staticmethod
-    def command(*arguments):
-        return [TILE_VIEW, *map(str, arguments)]
+    def command(self, *arguments):
+        return [TILE_VIEW, *([] if self.searches_causes else ["--no-causes"]), *map(str, arguments)]
 
     def start(self, *arguments, screen=SCREEN, **options):
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=300,

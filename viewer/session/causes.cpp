@@ -9,8 +9,8 @@
 namespace tilescope::viewer {
 
 bool Session::Work::is_to_be_searched() const {
-    return document != nullptr && document->report != nullptr && document->diagnosis == nullptr &&
-           !search_given_up && !file_written_over;
+    return options.search_causes && document != nullptr && document->report != nullptr &&
+           document->diagnosis == nullptr && !search_given_up && !file_written_over;
 }
 
 CauseOptions Session::Work::cause_options(std::uint64_t ticket, int threads) const {

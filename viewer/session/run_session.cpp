@@ -294,6 +294,7 @@ RankReport RunSession::judge_run(const std::shared_ptr<const RunDocument>& opene
     };
     options.causes.compare = options_.compare;
     options.causes.threads = options_.threads;
+    options.search_causes = options_.search_causes;
     options.causes.check = [&] { check(ticket); };
     std::vector<PartLook> looks(opened->paths.size());
     options.judged = [&](const RankReport& so_far, std::size_t part) {

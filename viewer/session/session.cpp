@@ -74,6 +74,7 @@ Status Session::status() const {
     }
     status.error = work_->error;
     status.searching = work_->is_to_be_searched();
+    status.never_searches = !work_->options.search_causes;
     status.idle = work_->idle();
     status.changed = work_->file_changed;
     status.gone = work_->file_gone;

@@ -29,6 +29,7 @@ namespace tilescope::viewer {
 
 struct SessionOptions {
     CompareOptions compare;
+    bool search_causes = true;
     int threads = 0;                                       ///< that judge; 0: as many as there are cores
     std::int64_t picture_bytes = std::int64_t(256) << 20;  ///< of pyramids that are kept
     std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
@@ -73,10 +74,11 @@ struct Status {
     std::string error;       ///< one line, as tile-diff prints it, without its name; until the next open() or
                              ///< dismiss_error()
     bool searching = false;  ///< causes are searched, or will be
-    bool idle = true;        ///< everything that panels asked for is there
-    bool changed = false;    ///< a file was replaced, written or removed since it was opened
-    bool gone = false;       ///< a file is not there any more
-    bool written_over = false;  ///< a file was changed without being replaced: nothing more is read from it
+    bool never_searches = false;  ///< as SessionOptions say
+    bool idle = true;             ///< everything that panels asked for is there
+    bool changed = false;         ///< a file was replaced, written or removed since it was opened
+    bool gone = false;            ///< a file is not there any more
+    bool written_over = false;    ///< a file was changed without being replaced: nothing more is read from it
     /// Rises when a changed file has stayed the same for a moment, so that it may be read again.
     std::uint64_t settled_changes = 0;
 };

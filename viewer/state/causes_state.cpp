@@ -17,6 +17,8 @@ std::string why_no_causes(const App& app) {
     const Document& document = *app.document;
     if (document.pair()) return "two recordings: nothing says which of them is wrong";
     if (document.report == nullptr) return app.status.message.empty() ? "not judged" : "being judged";
+    if (document.diagnosis == nullptr && app.status.never_searches)
+        return "no causes are searched (--no-causes)";
     if (document.diagnosis == nullptr)
         return app.status.searching ? "looking for the cause" : "the search was stopped; F5 starts it again";
     if (!document.report->guilty) return "nothing diverges";
