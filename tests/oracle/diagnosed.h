@@ -17,7 +17,7 @@ inline Report diagnosed(const Recording& recording, std::int64_t effort = usual_
     options.effort = effort;
     report.diagnosis = find_causes(recording, report, options);
     EXPECT_EQ(report.diagnosis.end.failed, std::vector<std::string>());
-    if (effort == Effort::unbounded) EXPECT_TRUE(report.diagnosis.end.is_whole());
+    EXPECT_TRUE(effort != Effort::unbounded || report.diagnosis.end.is_whole());
     return report;
 }
 
