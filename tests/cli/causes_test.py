@@ -4,7 +4,9 @@
 usage: causes_test.py TILE_DIFF TILE_RUN
 """
 
+import itertools
 import json
+import os
 import pathlib
 import shlex
 import subprocess
@@ -17,6 +19,7 @@ import small_dump
 from tile_diff_case import DIVERGED, TileDiffCase, main
 
 TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
+EVERYTHING = os.environ.get("TILESCOPE_ALL_SEEDS") == "1"
 DATA = pathlib.Path(__file__).parents[1] / "data"
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples"
 
@@ -78,10 +81,13 @@ class Causes(TileDiffCase):
 
     def test_of_every_fault_are_right(self):
         played = set()
+        kernels_in_turn = itertools.cycle(["scalar", "stable"])
         for fault in json.loads(tile_run("list", "--json").stdout)["faults"]:
-            for kernel in sorted(set(fault["kernels"]) & {"scalar", "stable"}):
-                if fault["name"] not in RIGHT:
-                    continue
+            if fault["name"] not in RIGHT:
+                continue
+            kernels = sorted(set(fault["kernels"]) & {"scalar", "stable"})
+            turn = next(kernels_in_turn)
+            for kernel in kernels if EVERYTHING or turn not in kernels else [turn]:
                 with self.subTest(kernel=kernel, fault=fault["name"]):
                     report = self.judge(self.record(fault["name"], fault["shown_by"], kernel))
                     first = [cause["name"] for cause in report["causes"] if cause["rank"] == 1]

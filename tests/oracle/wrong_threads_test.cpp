@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::uint64_t seed = 59;
 
+/// Threads are told however little the search for what computes such values, which nothing does, may work.
+constexpr std::int64_t little_effort = 100'000'000;
+
 /// s has tiles of 64 x 32, acc of 64 x 16.
 Problem tall_problem() {
     Problem problem = small_problem(Mask::none);
@@ -113,7 +116,7 @@ const Planted all_planted[] = {
 TEST(WrongThreads, AreThoseThatOwnWhatIsWrong) {
     for (const Planted& planted : all_planted) {
         SCOPED_TRACE(planted.name);
-        const Report report = diagnosed(spoilt(Stage::s, planted.layout, planted.is_wrong));
+        const Report report = diagnosed(spoilt(Stage::s, planted.layout, planted.is_wrong), little_effort);
         ASSERT_EQ(report.guilty, Stage::s);
         ASSERT_TRUE(report.diagnosis.threads);
         EXPECT_EQ(report.diagnosis.threads->says, planted.where);
@@ -133,7 +136,7 @@ bool in_column_3_of_8(const TileId&, std::int64_t, std::int64_t col) {
 
 /// Column 3 of every 8 is c1 and c3 of the lanes 1, 5, 9, ...: rows and columns say it shorter.
 TEST(WrongThreads, StandBesidePatternsOfRowsAndColumns) {
-    const Report report = diagnosed(spoilt(Stage::s, mma, in_column_3_of_8));
+    const Report report = diagnosed(spoilt(Stage::s, mma, in_column_3_of_8), little_effort);
     ASSERT_EQ(report.diagnosis.causes.size(), 2u);
     EXPECT_EQ(report.diagnosis.causes[0].name, "periodic_columns");
     EXPECT_EQ(report.diagnosis.causes[1].name, "one_lane_group");
@@ -150,7 +153,7 @@ TEST(WrongThreads, AreInTheReport) {
         return (row == 17 || row == 25) && (col % 8 == 2 || col % 8 == 3);
     };
     const MemoryRecording recording = spoilt(Stage::s, mma, lane_5_of_warp_1);
-    const Report report = diagnosed(recording);
+    const Report report = diagnosed(recording, little_effort);
     const std::string text = to_text(report);
     EXPECT_NE(text.find("(row 17 of its tile; warp 1, lane 5, register 0): got "), std::string::npos) << text;
     const nlohmann::json json = nlohmann::json::parse(to_json(report));
@@ -174,7 +177,7 @@ TEST(WrongThreads, AreInTheReport) {
 }
 
 TEST(WrongThreads, AreNoneWhereNothingIsDeclared) {
-    const Report report = diagnosed(spoilt(Stage::s, {}, in_column_3_of_8));
+    const Report report = diagnosed(spoilt(Stage::s, {}, in_column_3_of_8), little_effort);
     EXPECT_FALSE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.causes.size(), 1u);
     EXPECT_EQ(report.diagnosis.causes[0].where, "");
@@ -200,7 +203,7 @@ TEST(WrongThreads, AreNoneWhereTheyDoNotTellRightFromWrong) {
         {"a diagonal", [](const TileId&, std::int64_t row, std::int64_t col) { return row == col; }},
     };
     for (const auto& [name, is_wrong] : cases) {
-        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong));
+        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong), little_effort);
         EXPECT_FALSE(report.diagnosis.threads) << name << ": " << report.diagnosis.threads->says;
         for (const FoundCause& cause : report.diagnosis.causes)
             EXPECT_TRUE(cause.name != "one_warp" && cause.name != "one_lane_group" &&
@@ -215,7 +218,7 @@ TEST(WrongThreads, MayOwnRightElementsToo) {
     const IsWrong some_of_lanes_0_to_15 = [](const TileId& tile, std::int64_t row, std::int64_t col) {
         return row % 8 / 4 == 0 && (row / 16 * 3 + tile.kv_tile + col * 5 + col / 8) % 7 < 4;
     };
-    const Report report = diagnosed(spoilt(Stage::s, mma, some_of_lanes_0_to_15));
+    const Report report = diagnosed(spoilt(Stage::s, mma, some_of_lanes_0_to_15), little_effort);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_TRUE(report.diagnosis.threads->among_right_ones);
     EXPECT_EQ(report.diagnosis.threads->says, "every warp, lanes 0-15");
@@ -236,7 +239,7 @@ TEST(WrongThreads, StandBesideCausesThatAreReplayed) {
     change_stage(recording, Stage::p, [](float value, const TileId&, std::int64_t, std::int64_t col) {
         return col % 16 >= 8 ? unwritten : value;
     });
-    const Report report = diagnosed(recording);
+    const Report report = diagnosed(recording, little_effort);
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(report.diagnosis.causes[0].name, "p_lane_stride");
     ASSERT_TRUE(report.diagnosis.threads);
@@ -248,7 +251,8 @@ TEST(WrongThreads, StandBesideCausesThatAreReplayed) {
 TEST(WrongThreads, OfOperandsAreNoCause) {
     const ThreadLayout copies = {.fragment = "lanes", .lanes = 2, .lane_columns = 8, .groups = 2};
     const Report report = diagnosed(
-        spoilt(Stage::k, copies, [](const TileId&, std::int64_t row, std::int64_t) { return row == 21; }));
+        spoilt(Stage::k, copies, [](const TileId&, std::int64_t row, std::int64_t) { return row == 21; }),
+        little_effort);
     ASSERT_EQ(report.guilty, Stage::k);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.threads->says, "warp 1 of 2, lanes 10-11");
@@ -257,8 +261,10 @@ TEST(WrongThreads, OfOperandsAreNoCause) {
 
 /// Values of a row: four lanes share one, and the first of them has it.
 TEST(WrongThreads, OfRowValuesAreTheFirstOfARow) {
-    const Report report = diagnosed(spoilt(
-        Stage::l, mma, [](const TileId&, std::int64_t row, std::int64_t) { return row >= 32 && row < 40; }));
+    const Report report =
+        diagnosed(spoilt(Stage::l, mma,
+                         [](const TileId&, std::int64_t row, std::int64_t) { return row >= 32 && row < 40; }),
+                  little_effort);
     ASSERT_EQ(report.guilty, Stage::l);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.threads->says, "warp 2 of 4, all lanes, register 0 of 2");
@@ -267,7 +273,7 @@ TEST(WrongThreads, OfRowValuesAreTheFirstOfARow) {
 /// Where one run of rows holds as much as the threads do, nothing is gained by naming them.
 TEST(WrongThreads, GiveWayToRowsThatSayAsMuch) {
     const auto sentence = [](const IsWrong& is_wrong) {
-        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong));
+        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong), little_effort);
         return report.diagnosis.threads ? threads_sentence(report, *report.diagnosis.threads)
                                         : std::string("nobody");
     };
@@ -292,10 +298,10 @@ TEST(WrongThreads, GiveWayToRowsThatSayAsMuch) {
 }
 
 TEST(WrongThreads, AreNotNamedWhereTheyAreNearlyAll) {
-    const Report report =
-        diagnosed(spoilt(Stage::s, mma, [](const TileId&, std::int64_t row, std::int64_t col) {
-            return row % 8 != 7 || col % 8 < 6;
-        }));
+    const Report report = diagnosed(
+        spoilt(Stage::s, mma,
+               [](const TileId&, std::int64_t row, std::int64_t col) { return row % 8 != 7 || col % 8 < 6; }),
+        little_effort);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.threads->says, "every warp, lanes 0-30");
     EXPECT_EQ(threads_sentence(report, *report.diagnosis.threads), "");

@@ -28,6 +28,7 @@ class Source(TileViewCase):
         return folder
 
     def test_line_is_marked_in_the_file_beside_the_recording(self):
+        self.searches_causes = True
         self.project(self.folder / "project")
         path = self.recording(self.folder / "project/runs")
         self.play([path], "wait", *TAB_TO_SOURCE, "expect look at: acc *= exp(m_old - m_new)",

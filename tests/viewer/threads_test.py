@@ -32,6 +32,7 @@ class Threads(TileViewCase):
         return path
 
     def test_the_card_and_the_element(self):
+        self.searches_causes = True
         # The lower tile has eight rows: a lane has half of its elements there.
         self.play([self.dump()], "wait", "expect \nevery wrong element belongs to lane 5\n",
                   "expect lane 5 of warp 0: 8 of 8 wrong in its tile\n", "key Left", "key Left", "wait",

@@ -73,6 +73,7 @@ class Ways(TileViewCase):
                   "expect_not Mouse: wheel zooms")
 
     def test_evidence_is_shown_step_by_step(self):
+        self.searches_causes = True
         self.play([self.PATH], "wait", "key PageUp", "wait", "key Enter", "wait", "expect 1 of 5: where it diverges first",
                   "expect acc,0,0,0,0,1 of batch", "expect over budget, log", "key Enter", "wait",
                   "expect 2 of 5: what a kernel with acc_not_rescaled would hold", "expect replayed, linear", "click show_me:0.5 0.5",
