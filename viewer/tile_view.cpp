@@ -217,7 +217,9 @@ class Program {
     void wait() {
         constexpr double short_while = 1.0 / 30;
         if (held_since_) return wait_for_pictures();
-        if (player_) return window_.wait_for_input(0, between_frames());
+        // Between the events of a script nobody looks at the frames.
+        const bool at_once = player_ && !player_->waits() && arguments_.timing.empty();
+        if (player_) return window_.wait_for_input(0, at_once ? 0 : between_frames());
         do {
             window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames());
             frames_left_ = std::max(frames_left_, frames_asked_for());
@@ -259,8 +261,8 @@ class Program {
             version_ = version;
             progress_shown_ = seconds();
         }
-        if (window_.has_input() || resized || ended || appeared || app_.drift.waits())
-            return frames_to_settle;
+        const bool draws_later = app_.drift.waits() || (!works() && app_.map_is_behind);
+        if (window_.has_input() || resized || ended || appeared || draws_later) return frames_to_settle;
         if (!progressed) return std::ranges::any_of(app_.panes, &HeatmapPane::gets_ready) ? 1 : 0;
         return works() ? 1 : frames_to_settle;
     }

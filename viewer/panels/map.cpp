@@ -310,6 +310,8 @@ void draw_picture(App& app, const MapGrid& whole) {
         app.map_picture.texture(app.document->map_of(app.view.against), app.problem(), app.view.stage, grid,
                                 seen, captured, app.document->generation, mark_pixels());
     if (texture != 0) add_image(draw, texture, corner, corner + room);
+    app.map_is_behind = app.map_picture.is_behind();
+    app.waits = app.waits || app.map_is_behind;
     draw_conflicts(app, draw, grid, origin);
     name_groups(app, draw, grid, origin);
     name_heads(app, draw, grid, origin, captured);

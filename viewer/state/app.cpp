@@ -426,6 +426,7 @@ std::string window_title(const App& app) {
 
 void follow_document(App& app) {
     app.waits = false;
+    app.map_is_behind = false;
     follow_run(app);
     reload_changed(app);
     if (!app.shows_recording()) return;

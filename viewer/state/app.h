@@ -144,6 +144,7 @@ struct App {
     std::shared_ptr<const Document> document;
     Status status;
     bool waits = false;             ///< a panel shows something that is not there yet
+    bool map_is_behind = false;     ///< the map is drawn anew in a moment
     bool pictures_at_once = false;  ///< the frame is kept: its heatmaps are waited for
 
     std::string goto_text;     ///< where to go once a recording is open; empty: to the first divergence

@@ -14,8 +14,6 @@ namespace {
 /// Frames that must pass without anything new before a wait ends: panels ask for what they show frame by
 /// frame.
 constexpr int calm_enough = 4;
-/// The picture of the map is not drawn with every tile that is judged.
-constexpr double calm_seconds = 0.2;
 constexpr int drag_steps = 8;
 
 void feed_key(Window& window, const KeyChord& chord, bool down) {
@@ -164,8 +162,7 @@ void ScriptPlayer::advance(App& app, Window& window) {
         const bool calm = at_rest(app, window) && version == version_;
         version_ = version;
         calm_frames_ = calm ? calm_frames_ + 1 : 0;
-        if (!calm) calm_since_ = ImGui::GetTime();
-        waits_ = calm_frames_ < calm_enough || ImGui::GetTime() - calm_since_ < calm_seconds;
+        waits_ = calm_frames_ < calm_enough;
         if (waits_ && ImGui::GetTime() - waited_since_ > patience)
             fail(steps_[next_ - 1],
                  fmt::format("not at rest after {} seconds: {}", patience, app.status.message));

@@ -46,7 +46,6 @@ class ScriptPlayer {
     std::size_t next_ = 0;
     int frames_left_ = 2;  ///< before the next step
     int calm_frames_ = 0;
-    double calm_since_ = 0;
     std::uint64_t version_ = 0;
     bool waits_ = false;
     std::string awaited_;

@@ -144,6 +144,7 @@ TextureName MapPicture::texture(const TileMap& map, const Problem& problem, Stag
     same_but_version.version = shown_.version;
     const auto time = std::chrono::steady_clock::now();
     const bool soon = texture_ != nullptr && same_but_version == shown_ && time - drawn_ < between_drawings;
+    behind_ = soon && now != shown_;
     if (texture_ != nullptr && (now == shown_ || soon)) return texture_->name();
     shown_ = now;
     drawn_ = time;

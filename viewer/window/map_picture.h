@@ -80,6 +80,8 @@ class MapPicture {
     TextureName texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
                         const MapWindow& seen, const std::vector<bool>& captured, std::uint64_t generation,
                         int mark_pixels);
+    /// What was judged since the last texture is to be drawn in a moment.
+    bool is_behind() const { return behind_; }
     /// Tiles of the stage with conflicting writes.
     const std::vector<TileId>& conflicts() const { return conflicts_; }
 
@@ -98,6 +100,7 @@ class MapPicture {
     void draw_head(const Pyramid& picture, const Box& box);
 
     Shown shown_;
+    bool behind_ = false;
     std::chrono::steady_clock::time_point drawn_;
     std::vector<TileId> conflicts_;
     Image image_;
