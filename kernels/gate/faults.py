@@ -63,7 +63,7 @@ class Faults:
         if recorded.returncode != 0:
             row["blamed"] = f"not recorded: {first_line(recorded.stderr)}"
             return row, command
-        report = run([self.tile_diff, str(file), "--json", "-"])
+        report = run([self.tile_diff, str(file), "--no-causes", "--json", "-"])
         if report.returncode not in (0, 1):
             row["blamed"] = f"not judged: {first_line(report.stderr)}"
             return row, command

@@ -5,6 +5,7 @@ usage: end_to_end_test.py TILE_RUN TILE_DIFF
 """
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -44,7 +45,9 @@ class EndToEnd(unittest.TestCase):
     def test_healthy_runs_match(self):
         self.assertGreaterEqual(len(SCALAR["configs"]), 8)
         for number, config in enumerate(SCALAR["configs"]):
-            for seed, options in enumerate(HEALTHY):
+            # Each configuration with two of them, where not all are asked for.
+            apart = 1 if os.environ.get("TILESCOPE_ALL_SEEDS") == "1" else len(HEALTHY) // 2
+            for seed, options in list(enumerate(HEALTHY))[number % apart::apart]:
                 arguments = ["--config", config["config"], "--seed", str(100 * number + seed),
                              *options.replace("{D}", str(config["head_dim"])).split()]
                 with self.subTest(" ".join(arguments)):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include "dump/cli/command_line.h"
 #include "kernels/run/commands/option_groups.h"
 #include "tests/kernels/textbook_attention.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::testing {
 
@@ -119,6 +121,16 @@ std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConf
                           dtype_info(config.dtype).name, fmt::format(fmt::runtime(run), config.head_dim));
     }
     return runs;
+}
+
+std::vector<std::string> tried_runs(const KernelInfo& kernel, const KernelConfig& config) {
+    const std::vector<std::string> all = healthy_runs(kernel, config);
+    const std::size_t apart = all.size() / test::tried_seeds(all.size());
+    const auto same = [&](const KernelConfig& other) { return test_name(other) == test_name(config); };
+    const auto number = std::ranges::find_if(kernel.configs, same) - kernel.configs.begin();
+    std::vector<std::string> tried;
+    for (std::size_t i = std::size_t(number) % apart; i < all.size(); i += apart) tried.push_back(all[i]);
+    return tried;
 }
 
 void expect_healthy(const std::string& command_line) {

@@ -14,6 +14,8 @@ RunRequest request_of(const std::string& command_line);
 /// Command lines for one configuration: tails of 0, 1 and block - 1, sequences shorter than a tile, more
 /// queries than keys and fewer, rows and tiles without a key, groups of query heads, every input.
 std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConfig& config);
+/// Those of its configurations in turn, each with a fifth; each with all where ./dev test --all asks for every seed.
+std::vector<std::string> tried_runs(const KernelInfo& kernel, const KernelConfig& config);
 
 /// Runs it, and expects o and lse of textbook attention, every tile that holds a visible key and no other,
 /// all of it written, and nothing lost.

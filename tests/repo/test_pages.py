@@ -31,7 +31,7 @@ def commands():
     text = (ROOT / "viewer/state/commands.cpp").read_text()
     groups = dict(re.findall(r'std::string_view (\w+) = "([^"]+)";', text))
     return [(groups[group], key, said)
-            for group, key, said in re.findall(r'Command\{(\w+), "([^"]+)",\s+"([^"]*)"', text)]
+            for group, key, said in re.findall(r'Command\{\s*group::(\w+), "([^"]+)",\s+"([^"]*)"', text)]
 
 
 class Options(unittest.TestCase):
