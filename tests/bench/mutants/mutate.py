@@ -195,11 +195,18 @@ def declared(source):
     return all_ones
 
 
+def end_of_declarator(source, i):
+    """Past the value that the name at token i begins with, in which it has none yet."""
+    while source.sign(i) not in (";", ",", ")") and i < len(source.tokens):
+        i = source.partner[i] + 1 if source.partner.get(i, 0) > i else i + 1
+    return i
+
+
 def variables(source, i, known):
     token = source.tokens[i]
     if token.kind != "name" or source.sign(i - 1) in (".", "->", "::"):
         return
-    in_scope = [one for one in known if one[0] < i < one[3]]
+    in_scope = [one for one in known if end_of_declarator(source, one[0]) <= i < one[3]]
     mine = next((one for one in reversed(in_scope) if one[1] == token.text), None)
     if mine is None:
         return

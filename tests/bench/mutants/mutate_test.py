@@ -50,6 +50,10 @@ class Mutants(unittest.TestCase):
         self.assertEqual(in_index, [(5, "stride", "i"), (5, "stride", "n")])
         self.assertIn((5, "a", "b"), drawn("variable"))
 
+    def test_no_variable_is_read_in_what_it_begins_with(self):
+        text = "int f(int n, int m) { const int a = g(n, m); return a; }"
+        self.assertEqual(drawn("variable", text, ("f",)), [(1, "n", "m"), (1, "m", "n"), (1, "a", "m"), (1, "a", "n")])
+
     def test_indices(self):
         self.assertEqual(drawn("index"), [(5, "i * stride +", ""), (5, "i * stride + 1", "0"), (5, "+ 1", ""), (5, "i", "0")])
 
