@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges mutants of kernels (mutants/mutate.py) with tile-diff, and counts how often it finds the stage and a cause.
 
-usage: bench_mutants.py [--build DIR] [--every N] [--mutants N,...] [--keep DIR] [--verbose]
+usage: bench_mutants.py [--build DIR] [--every N] [--mutants N,...] [--keep DIR] [--verbose] [--suite FILE]
 
 Each mutant is compiled and run in processes of their own, with its hooks and, for the truth, in float64 with other ones
 (mutants/wide), which share nothing with Tilescope. Classes, all of which are shown:
@@ -16,6 +16,8 @@ A wrong mutant is detected where tile-diff says so, and its stage is right where
 differs in float64. Its cause is the first that is a fault and whose replay has 99 % of the wrong elements within budgets; it is
 false where it acts in another stage. Mutants in lines that are hooks have a table of their own. Exit codes: 0 counted, 2 nothing
 could be compiled.
+
+--suite writes forty mutants whose stage is found, of all operators, for the test of every day (tests/cli/mutants_test.py).
 
 There is no goal here: the figures are for who reads them.
 """
@@ -278,6 +280,23 @@ def line_about(result):
             f"{mutant['text']!r}, {result.call}: {result.truth} is wrong, tile-diff says {said}")
 
 
+def suite(subject, results, count=40):
+    """Operators in turn, each spread over the source; lines that are mended here stand otherwise in the sample."""
+    mended = [after for _, after in subject.mended]
+    fit = [r for r in results if r.kind == "wrong" and not r.mutant["hook"] and r.counts()["stage"] and r.call != "window" and
+           not any(after in r.mutant["text"] for after in mended)]
+    of_operator = {operator: [r for r in fit if r.mutant["operator"] == operator] for operator in mutate.OPERATORS}
+    shares = collections.Counter()
+    while sum(shares.values()) < min(count, len(fit)):
+        for operator, some in of_operator.items():
+            if shares[operator] < len(some) and sum(shares.values()) < count:
+                shares[operator] += 1
+    chosen = [some[i * len(some) // shares[operator]] for operator, some in of_operator.items() for i in range(shares[operator])]
+    keys = ("operator", "line", "column", "before", "after")
+    rows = [{**{key: r.mutant[key] for key in keys}, "call": r.call, "stage": r.truth} for r in sorted(chosen, key=lambda r: r.mutant["mutant"])]
+    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+
 def main():
     parser = argparse.ArgumentParser(prog="bench_mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="where Tilescope was compiled")
@@ -285,6 +304,7 @@ def main():
     parser.add_argument("--mutants", type=lambda text: [int(word) for word in text.split(",")], help="these alone")
     parser.add_argument("--keep", type=pathlib.Path, help="a new folder for what is compiled and recorded")
     parser.add_argument("--verbose", action="store_true", help="list every mutant that is wrong, not those alone that are missed")
+    parser.add_argument("--suite", type=pathlib.Path, help="where to write those of the test of every day")
     options = parser.parse_args()
     build = options.build.resolve()
     if options.keep:
@@ -304,6 +324,8 @@ def main():
                 print(f"  tile-diff: median {seconds[len(seconds) // 2]:.2f} s, worst {seconds[-1]:.2f} s")
             shown = [r for r in wrong if options.verbose or not r.counts()["stage"] or not r.counts()["cause"]]
             print(*map(line_about, shown), sep="\n")
+            if options.suite and subject is SUBJECTS[0]:
+                options.suite.write_text(suite(subject, results))
 
 
 if __name__ == "__main__":

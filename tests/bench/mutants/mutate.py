@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Mutants of C++ and CUDA sources, after mutation testing: each differs in one place by one operator of the table below.
 
-usage: mutate.py SOURCE [--functions NAME,...] [--operators NAME,...] [--write N FILE | --count]
+usage: mutate.py SOURCE [--functions NAME,...] [--operators NAME,...] [--write N FILE | --together LIST FILE | --count]
 
 Prints a line of JSON for each mutant: number, operator, line, column, what stood there and what stands there then, and
 whether the line is a hook or a declaration. --functions: only the bodies of these. --write: writes the source as mutant N
-has it. It reads tokens and knows no grammar, so that some mutants do not compile. Exit codes: 0, 2 bad arguments.
+has it. --together: writes one source with the source as it is and the mutants of a list of such lines, each in a namespace of
+its own. It reads tokens and knows no grammar, so that some mutants do not compile. Exit codes: 0, 2 bad arguments.
 
 It shares nothing with oracle/: what it draws is no grammar of the search.
 """
@@ -327,12 +328,35 @@ def described(text, number, edit):
             "before": text[edit.at:edit.end], "after": edit.text, "hook": is_hook}
 
 
+def named(text, edits, one):
+    """The edit that a line of JSON describes, which stands where it stood."""
+    keys = ("operator", "line", "column", "before", "after")
+    for edit in edits:
+        if all(described(text, 0, edit)[key] == one[key] for key in keys):
+            return edit
+    raise KeyError(f"{one['operator']} of line {one['line']}, {one['before']} -> {one['after']}: the source has no such mutant any more")
+
+
+def together(text, edits, list_of_mutants):
+    """A source with the source as it is and the mutants of the list, each in a namespace of its own, and MUTANTS(name), which
+    lists that name in each mutant."""
+    bodies = {"as_it_is": text}
+    bodies |= {f"mutant_{number}": mutated(text, named(text, edits, one)) for number, one in enumerate(list_of_mutants)}
+    include = re.compile(r"^#include.*\n", re.M)
+    parts = include.findall(text)
+    for name, body in bodies.items():
+        parts.append(f"namespace {name} {{\n{include.sub('', body)}}}\n")
+    parts.append("#define MUTANTS(name) " + ", ".join(f"mutant_{number}::name" for number in range(len(list_of_mutants))) + "\n")
+    return "".join(parts)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="mutate", description=__doc__.splitlines()[0])
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--functions", type=lambda text: text.split(","))
     parser.add_argument("--operators", type=lambda text: text.split(","), default=OPERATORS)
     parser.add_argument("--write", nargs=2, metavar=("N", "FILE"))
+    parser.add_argument("--together", nargs=2, metavar=("LIST", "FILE"))
     parser.add_argument("--count", action="store_true")
     options = parser.parse_args()
     unknown = set(options.operators) - set(OPERATORS)
@@ -348,6 +372,13 @@ def main():
         if not 0 <= number < len(edits):
             parser.error(f"--write {number}: there are {len(edits)} mutants, from 0 on")
         path.write_text(mutated(text, edits[number]))
+        return 0
+    if options.together:
+        mutants = json.loads(pathlib.Path(options.together[0]).read_text())
+        try:
+            pathlib.Path(options.together[1]).write_text(together(text, edits, mutants))
+        except KeyError as error:
+            parser.error(error.args[0])
         return 0
     if options.count:
         for operator in OPERATORS:

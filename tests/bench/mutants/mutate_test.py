@@ -54,6 +54,19 @@ class Mutants(unittest.TestCase):
         text = "int f(int n, int m) { const int a = g(n, m); return a; }"
         self.assertEqual(drawn("variable", text, ("f",)), [(1, "n", "m"), (1, "m", "n"), (1, "a", "m"), (1, "a", "n")])
 
+    def test_together_each_has_a_namespace(self):
+        text = "#include <cmath>\nint f(int n) { return n + 1; }\n"
+        edits = mutate.edits_of(mutate.Source(text), ["f"])
+        plus = {"operator": "arithmetic", "line": 2, "column": 25, "before": "+", "after": "-"}
+        one = {"operator": "constant", "line": 2, "column": 27, "before": "1", "after": "0"}
+        self.assertEqual(mutate.together(text, edits, [plus, one]),
+                         "#include <cmath>\nnamespace as_it_is {\nint f(int n) { return n + 1; }\n}\n"
+                         "namespace mutant_0 {\nint f(int n) { return n - 1; }\n}\n"
+                         "namespace mutant_1 {\nint f(int n) { return n + 0; }\n}\n"
+                         "#define MUTANTS(name) mutant_0::name, mutant_1::name\n")
+        with self.assertRaisesRegex(KeyError, "no such mutant any more"):
+            mutate.together(text, edits, [{**plus, "line": 3}])
+
     def test_indices(self):
         self.assertEqual(drawn("index"), [(5, "i * stride +", ""), (5, "i * stride + 1", "0"), (5, "+ 1", ""), (5, "i", "0")])
 
