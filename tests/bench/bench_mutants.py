@@ -14,8 +14,8 @@ Each mutant is compiled and run in processes of their own, with its hooks and, f
 
 A wrong mutant is detected where tile-diff says so, and its stage is right where it is the first, in the order of the data, that
 differs in float64. Its cause is the first that is a fault and whose replay has 99 % of the wrong elements within budgets; it is
-false where it acts in another stage. Mutants in lines that are hooks have a table of their own. Exit codes: 0 counted, 2 nothing
-could be compiled.
+false where it acts neither in that stage nor in an operand of it. Mutants in lines that are hooks have a table of their own.
+Exit codes: 0 counted, 2 nothing could be compiled.
 
 --suite writes forty mutants whose stage is found, of all operators, for the test of every day (tests/cli/mutants_test.py).
 
@@ -50,6 +50,8 @@ MEMORY = 4 << 30
 AGREES = 1e-10
 # What is computed from what: a mistake is of the first that differs.
 ORDER = ("s", "m", "p", "l", "acc", "o")
+# A kernel that reads an operand wrongly is wrong in what it computes of it, where the operand is not recorded.
+COMPUTED_FROM = {"q": "s", "k": "s", "v": "acc"}
 CLASSES = ("not compiled", "crashed or hung", "identical", "within rounding", "wrong")
 
 
@@ -88,8 +90,9 @@ class Result:
     seconds: float = 0
 
     def counts(self):
-        return {"detected": self.blamed != "", "stage": self.blamed == self.truth, "cause": self.cause != "" and self.cause_stage == self.truth,
-                "false cause": self.cause != "" and self.cause_stage != self.truth}
+        acts_there = self.truth in (self.cause_stage, COMPUTED_FROM.get(self.cause_stage))
+        return {"detected": self.blamed != "", "stage": self.blamed == self.truth, "cause": self.cause != "" and acts_there,
+                "false cause": self.cause != "" and not acts_there}
 
 
 def limited():
@@ -134,9 +137,11 @@ def differs(before, after):
     if before.keys() != after.keys():
         return True
     a, b = (np.array(list(values[key] for key in before)) for values in (before, after))
-    with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= AGREES * np.maximum(1, np.abs(a)))
-    return not same.all()
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return True
+    a, b = a[finite], b[finite]
+    return bool((np.abs(a - b) > AGREES * np.maximum(1, np.abs(a))).any())
 
 
 def first_that_differs(before, after):

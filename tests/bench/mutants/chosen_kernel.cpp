@@ -1,9 +1,8 @@
-// find_kernel() of a sample's mutants, all of which are compiled here: MUTANT says of which, -1 of the kernel as it is.
+// find_kernel() of a sample's mutants: MUTANT says of which, -1 of the kernel as it is. What mutate.py --together writes is
+// included before this by the compiler's options: their namespaces, and MUTANTS().
 
 #include <cstdlib>
 #include <iterator>
-
-#include "mutants_of_the_pipeline.h"
 
 const Kernel* find_kernel(const char* name) {
     constexpr const Kernel* (*finds[])(const char*) = {MUTANTS(find_kernel)};
