@@ -178,6 +178,16 @@ class Bench:
                 raise RuntimeError(f"{subject.name}: {call} does not run as it is")
             self.recorded[call] = contents(base / f"{call}.h5")
             self.seen[call] = trace(base / f"{call}.txt")
+            self.hold_together(base, call)
+
+    def hold_together(self, base, call):
+        """The truth is of the call that is recorded."""
+        with h5py.File(base / f"{call}.h5") as file:
+            o = file["outputs/o"][()].astype(float).ravel()
+        seen = self.seen[call]["o"]
+        wide = np.array([seen[place] for place in sorted(seen, key=lambda place: tuple(map(int, place)))])
+        if o.shape != wide.shape or np.abs(o - wide).max() > 1e-4:
+            raise RuntimeError(f"{self.subject.wide}: of {call} it does not compute what {self.subject.record.name} records")
 
     def includes(self, folder, hooked):
         if hooked:
@@ -217,7 +227,8 @@ class Bench:
 
     def judge(self, number, keep=False):
         edit = self.edits[number]
-        result = Result({**mutate.described(self.text, number, edit), "text": self.text.splitlines()[self.line_of(edit) - 1].strip()}, "identical")
+        mutant = mutate.described(self.text, number, edit)
+        result = Result({**mutant, "text": self.text.splitlines()[mutant["line"] - 1].strip()}, "identical")
         folder = self.scratch / str(number)
         self.put(folder, mutate.mutated(self.text, edit))
         if self.compile(folder):
@@ -227,9 +238,6 @@ class Bench:
         if not keep:
             shutil.rmtree(folder)
         return result
-
-    def line_of(self, edit):
-        return self.text.count("\n", 0, edit.at) + 1
 
     def run(self, folder, result):
         """In each call until one is wrong."""
