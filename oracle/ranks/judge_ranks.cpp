@@ -357,7 +357,10 @@ void add_missing(const RunOfRanks& run, RankReport& report) {
 /// Each by one of the processes, with all of its threads.
 void explain(const std::vector<UnexplainedFault>& unexplained, const RankOptions& options,
              WorkSharing& sharing, RankReport& report) {
-    if (!options.search_causes) return;
+    if (!options.search_causes) {
+        for (const UnexplainedFault& one : unexplained) report.faults[one.fault].searched = false;
+        return;
+    }
     constexpr int one_at_a_time = 1;
     std::vector<WorkSharing::Stretch> stretches;
     for (const UnexplainedFault& one : unexplained)

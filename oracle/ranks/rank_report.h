@@ -20,11 +20,12 @@ struct PartStage {
 struct RankFault {
     std::size_t part = 0;  ///< of RankReport::parts
     std::string stage;
-    std::string place;    ///< of the first wrong element; empty where it is of no element
-    std::string values;   ///< what it holds and should hold
-    std::string cause;    ///< its name; empty: not explained
-    std::string says;     ///< one clause
-    std::string look_at;  ///< in the code
+    std::string place;     ///< of the first wrong element; empty where it is of no element
+    std::string values;    ///< what it holds and should hold
+    std::string cause;     ///< its name; empty: not explained
+    std::string says;      ///< one clause
+    std::string look_at;   ///< in the code
+    bool searched = true;  ///< false: nothing looked for its cause
     double wrong_share = 0;
     int order = 0;  ///< of computation, within its step
 };

@@ -103,7 +103,7 @@ JudgedRecording judged_in(const RankReport& report) {
     judged.stage = first.stage;
     judged.place =
         text_of_part(report.parts[first.part].shard) + (first.place.empty() ? "" : ", " + first.place);
-    judged.cause = first.cause.empty() ? "unexplained" : first.cause;
+    judged.cause = !first.cause.empty() ? first.cause : first.searched ? "unexplained" : "not searched";
     judged.wrong_share = first.wrong_share;
     return judged;
 }

@@ -66,8 +66,9 @@ std::string fault_text(const RankReport& report, const RankFault& fault) {
     if (!fault.cause.empty()) {
         text += fmt::format("  cause: {}: {}\n", fault.cause, fault.says);
     } else {
-        text += fmt::format("  cause: none is known that explains it{}{}\n", fault.says.empty() ? "" : "; ",
-                            fault.says);
+        text += fmt::format("  cause: {}{}{}\n",
+                            fault.searched ? "none is known that explains it" : "not searched",
+                            fault.says.empty() ? "" : "; ", fault.says);
     }
     if (!fault.look_at.empty()) text += fmt::format("  look at: {}\n", fault.look_at);
     return text;

@@ -82,6 +82,17 @@ class RanksTest(TileDiffCase):
         first = self.report(DIVERGED)["faults"][0]
         self.assertEqual((first["step"], first["stage"], first["cause"]), (0, "merged_o", None))
 
+    def test_a_cause_that_is_not_searched_is_not_called_unknown(self):
+        Ring(self.folder, 2, "contiguous").record()
+        for file in self.folder.glob("*_step1.h5"):
+            with h5py.File(file, "r+") as f:
+                f["tiles/s"][...] *= 2
+        self.assertIn("cause: score_constant", self.run_it(self.folder).stdout)
+        said = self.run_it(self.folder, "--no-causes").stdout
+        self.assertIn("cause: not searched", said)
+        self.assertRegex(said, r"(?m)^diverged .* s +not searched ")
+        self.assertNotRegex(said, "none is known|unexplained")
+
     def test_refuses_what_is_of_one_recording(self):
         Ring(self.folder, 2).record()
         for arguments in (("--stage", "s"), ("--row", "3"), ("--tile", "1")):

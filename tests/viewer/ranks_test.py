@@ -48,6 +48,16 @@ class Ranks(TileViewCase):
                   "expect_title ring_transfer_incomplete: diverged: k is the first wrong stage, at rank 1, step 1",
                   "expect 2 ranks, 5 recordings", options=["--size", "1600x1000"])
 
+    def test_a_cause_that_is_not_searched_is_not_called_unknown(self):
+        folder = self.ring(2, "contiguous")
+        for file in folder.glob("*_step1.h5"):
+            with h5py.File(file, "r+") as f:
+                f["tiles/s"][...] *= 2
+        for searches, said, other in ((False, "its cause was not searched", "score_constant"), (True, "score_constant", "its cause was not searched")):
+            self.searches_causes = searches
+            self.play([folder], "wait", f"expect {said}", f"expect_not {other}", "expect_not no known cause explains it",
+                      options=["--size", "1600x1000"])
+
     def test_every_cell_has_the_colour_of_its_state(self):
         cells = {"0_0": "blue", "0_end": "blue", "1_0": "blue", "1_1": "red", "1_end": "violet"}
         self.play([self.SAMPLE], "wait", *(f"picture rank_{name} {name}.png" for name in cells), options=["--size", "1600x1000"])

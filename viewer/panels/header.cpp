@@ -12,6 +12,7 @@
 #include "oracle/report/card.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
+#include "viewer/panels/rank_words.h"
 #include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
@@ -94,7 +95,7 @@ std::vector<CardLine> card_lines(const App& app) {
 std::string headline_of(const RankReport& report) {
     const RankFault& first = report.faults.front();
     const std::string where = text_of_part(report.parts[first.part].shard);
-    const std::string why = first.says.empty() ? "no known cause explains it" : first.says;
+    const std::string why = first.says.empty() ? std::string(why_unnamed(first)) : first.says;
     return fmt::format("{} of {} is wrong first: {}", first.stage, where, why);
 }
 

@@ -1,5 +1,7 @@
 // Beside the map of ranks: what is known of the chosen recording, and what is wrong in all of them.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -94,7 +96,7 @@ void draw_fault(App& app, const RankFault& fault) {
     if (!fault.values.empty()) where += ": " + fault.values;
     wrapped(app, where, colours::bad);
     if (fault.cause.empty())
-        wrapped(app, "no known cause explains it" + (fault.says.empty() ? "" : "; " + fault.says));
+        wrapped(app, fmt::format("{}{}{}", why_unnamed(fault), fault.says.empty() ? "" : "; ", fault.says));
     else
         wrapped(app, fault.cause + ": " + fault.says);
     if (!fault.look_at.empty()) wrapped(app, "look at: " + fault.look_at, colours::accent);

@@ -105,6 +105,10 @@ std::string title_of(const RunDocument& run, const RankCell& cell) {
     return fmt::format("rank {}, step {}", cell.rank, steps[std::size_t(cell.column)]);
 }
 
+std::string_view why_unnamed(const RankFault& fault) {
+    return fault.searched ? "no known cause explains it" : "its cause was not searched";
+}
+
 CellLine state_line(const App& app, const RankCell& cell) {
     const auto part = part_at(app, cell);
     if (!part && !has_look(app, cell)) return {"no such step was recorded", colours::dim};

@@ -40,6 +40,8 @@ std::vector<CellLine> lines_of(const App& app, const RankCell& cell);
 std::string name_of_cell(const RunDocument& run, const RankCell& cell);
 /// "rank 1, step 1", or "rank 1, at the end".
 std::string title_of(const RunDocument& run, const RankCell& cell);
+/// In place of the name of a fault's cause.
+std::string_view why_unnamed(const RankFault& fault);
 /// How it came out: a word or two, and their colour.
 CellLine state_line(const App& app, const RankCell& cell);
 
