@@ -164,6 +164,16 @@ function(tilescope_gpu_tests program)
   set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL OFF)
 endfunction()
 
+# tilescope_alone_on_the_gpu(LINES...)
+# What fills the memory of every multiprocessor and reads it in its next launch, which another program may come between.
+function(tilescope_alone_on_the_gpu)
+  foreach(line ${ARGN})
+    if(TEST ${line})
+      set_tests_properties(${line} PROPERTIES RUN_SERIAL ON)
+    endif()
+  endforeach()
+endfunction()
+
 # tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] [PROPERTIES ...] [NEEDS targets...] COMMAND ...)
 # A script; exit 77 means skipped. Where each thing is tested once, none runs sanitized programs. NEEDS names the targets
 # that it runs and that COMMAND does not name.
