@@ -238,6 +238,12 @@ Operand gradient_operand(const HeadCall& call, Stage stage, const Operand& stage
     if (!units.is_scaled()) return staged;
     Operand operand = staged;
     add_rounding(units, products_of(units, false), operand);
+    if (!staged.is_exact() || !units.dequantised || !units.is_descaled(0, units.descale.size()))
+        return operand;
+    // The operand before its scale is a product with the descale, and rounded as the dumped one is, on its own.
+    const double quantum = units.cast == Dtype::f32 ? flush_to_zero : half_quantum(units.cast);
+    operand.error += u_f32 + unit_roundoff(units.cast);
+    operand.absolute += quantum;
     return operand;
 }
 

@@ -142,16 +142,9 @@ function(tilescope_tests program)
 endfunction()
 
 # tilescope_gpu_tests(PROGRAM TESTS ... LIBS ...)
-# TEST_gpu_test.cu is a program of its own, for which nvcc reads GoogleTest three times; where none is run but to be skipped,
-# all are one program and one source.
+# One program of one source, which includes TEST_gpu_test.cu: nvcc reads GoogleTest and the hooks three times for each source.
 function(tilescope_gpu_tests program)
   cmake_parse_arguments(arg "" "" "TESTS;LIBS" ${ARGN})
-  if(NOT TILESCOPE_QUICK)
-    foreach(test ${arg_TESTS})
-      tilescope_test(${test}_gpu_test LABEL gpu SOURCES ${test}_gpu_test.cu LIBS ${arg_LIBS})
-    endforeach()
-    return()
-  endif()
   set(includes)
   foreach(test ${arg_TESTS})
     string(APPEND includes "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${test}_gpu_test.cu\"\n")

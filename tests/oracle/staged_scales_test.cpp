@@ -77,6 +77,20 @@ TEST_P(StagedScales, OfTinyOperandsMatchToo) {
     EXPECT_TRUE(matches(without(run, {Stage::q, Stage::k})));
 }
 
+/// dk and dq multiply a product with a descale that was rounded on its own, beside the one that was dumped.
+TEST(StagedScalesOfDescaledOperands, GradientsThatTakeThemBeforeTheirScaleMatch) {
+    Problem problem = small_problem(Mask::none, Direction::backward);
+    problem.seqlen_q = 2;
+    problem.dtype_q = problem.dtype_k = Dtype::e4m3;
+    Arithmetic arithmetic = scaled({0.3f, 1}, Dtype::bf16, Softmax::natural, true);
+    for (std::uint64_t of_call = seed; of_call < seed + 40; ++of_call) {
+        Call call = make_call(problem, of_call, arithmetic);
+        call.inputs.side.descale_q = make_descale(problem, problem.heads, 1, problem.seqlen_q, of_call);
+        SCOPED_TRACE(of_call);
+        EXPECT_TRUE(all_match(judged(recorded(call))));
+    }
+}
+
 TEST_P(StagedScales, AreWrongUndeclared) {
     const Problem problem = small_problem(Mask::none, direction());
     const Call call = make_call(problem, seed, scaled({1, 0.3f}, Dtype::f16, Softmax::natural, false));

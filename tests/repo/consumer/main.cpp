@@ -7,6 +7,9 @@
 
 #include <array>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "dump/reader.h"
 #include "dump/recording/captured_run.h"
@@ -43,8 +46,14 @@ int main() {
     std::array<float, rows * cols> of_pieces{};
     in_pieces.read_tile(tilescope::Stage::s, {}, of_pieces);
 
+    // Instances of std::string that the archives have as well.
+    std::string said("what the function computed");
+    said.insert(0, "holds ").append(std::string());
+    std::string verdict(std::move(said));
+
     const bool same =
         read && hooked == expected && recorded == expected && expected[15] == 7.5f && of_pieces == x;
-    std::puts(same ? "the recording holds what the function computed" : "the recording differs");
+    if (!same) verdict = "differs";
+    std::puts(("the recording " + verdict).c_str());
     return same ? 0 : 1;
 }
