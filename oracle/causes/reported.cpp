@@ -22,7 +22,11 @@ std::string where_told(const Found& found, const Evidence& evidence, const Repor
     if (found.scope == Scope::everywhere) return "everywhere";
     if (found.scope == Scope::ruled) return "where " + found.rule;
     const std::string where = where_of(evidence, report, found.scope == Scope::bad_rows);
-    const auto ruled = is_vague(where) ? with_rule(evidence, found.candidate.change) : std::nullopt;
+    if (!is_vague(where)) return where;
+    // What it changes may stand in an earlier stage than the one that shows it.
+    Evidence acting = evidence;
+    acting.acts = found.acts;
+    const auto ruled = with_rule(acting, found.candidate.change);
     return ruled ? "where " + ruled->rule : where;
 }
 

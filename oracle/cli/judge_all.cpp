@@ -247,12 +247,27 @@ Answer judge_path(const FoundPath& path, const JudgePlan& plan) {
     return path.wrong.empty() ? judge_one(path, plan) : cannot_judge(path.path, path.wrong, plan);
 }
 
+/// What there is to say of a recording whose process ended otherwise than it should: a search for causes that ends it may not
+/// cost the verdict, so it is judged once more without one.
+Answer judge_again(const FoundPath& path, const JudgePlan& plan, const std::string& how) {
+    Answer answer = cannot_judge(path.path, died(path.path, how), plan);
+    if (!plan.searches_causes()) return answer;
+    JudgePlan without = plan;
+    without.search_died = how;
+    run_copies(
+        1, 1, [&](std::size_t) { return packed(judge_path(path, without)); },
+        [&](std::size_t, const CopyEnd& end) {
+            if (end.said) answer = unpacked(*end.said);
+            return true;
+        });
+    return answer;
+}
+
 int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int jobs) {
     Teller teller(plan, found);
     const auto work = [&](std::size_t i) { return packed(judge_path(found[i], plan)); };
     const auto take = [&](std::size_t i, const CopyEnd& end) {
-        return teller.take(end.said ? unpacked(*end.said)
-                                    : cannot_judge(found[i].path, died(found[i].path, end.how), plan));
+        return teller.take(end.said ? unpacked(*end.said) : judge_again(found[i], plan, end.how));
     };
     run_copies(found.size(), jobs, work, take);
     return teller.end();

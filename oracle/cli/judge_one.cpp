@@ -145,9 +145,10 @@ Report judge_recording(const FoundPath& found, const JudgePlan& plan, Shown& sho
     // The first process tells of it.
     if (sharing->process() != 0) return report;
     narrow_report(arguments, path, report);
-    if (!arguments.no_causes)
+    if (plan.searches_causes())
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
-    if (!arguments.cause_of.empty()) predict_arguments(plan, *recording, report);
+    if (!plan.search_died.empty()) report.diagnosis.end.failed.push_back("the search for causes: " + plan.search_died);
+    if (!arguments.cause_of.empty() && plan.search_died.empty()) predict_arguments(plan, *recording, report);
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
             throw Error("no cause was found to replay", path, "leave --replay-out out");
@@ -197,7 +198,7 @@ RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
         options.judge = arguments.judge;
         options.judge.sharing = plan.sharing;
         options.causes = cause_options(arguments);
-        options.search_causes = !arguments.no_causes;
+        options.search_causes = plan.searches_causes();
         RankReport report = judge_ranks(run, found.path, options);
         for (const auto& part : run.parts()) part->require_unchanged();
         return report;

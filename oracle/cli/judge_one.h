@@ -41,6 +41,10 @@ struct JudgePlan {
     Open open = open_recording;
     Open open_tried = open_tried_recording;  ///< what open() has opened in any process
     std::string judged_by = {};              ///< for who reads a complaint; empty: it is known
+    /// How a process ended that searched this recording for causes: it is not searched again. Empty: none did.
+    std::string search_died = {};
+
+    bool searches_causes() const { return !arguments.no_causes && search_died.empty(); }
 };
 
 /// Judges the recording, or the shards of a run, or compares it, and writes the arrays, pictures and recordings that are

@@ -9,14 +9,16 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import h5py
 import numpy as np
 
 import small_dump
-from tile_diff_case import DIVERGED, TileDiffCase, main
+from tile_diff_case import DIVERGED, TILE_DIFF, TileDiffCase, main
 
 TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
 EVERYTHING = os.environ.get("TILESCOPE_ALL_SEEDS") == "1"
@@ -201,6 +203,33 @@ class Searches(TileDiffCase):
         suggested = self.run_it(DATA / "length_hides_tile.h5", "--suggest")
         self.assertEqual(suggested.returncode, DIVERGED)
         self.assertNotIn("failed", suggested.stderr)
+
+    def test_rule_of_what_is_not_recorded(self):
+        """p is wrong by what stands in the maximum of some rows, which is not recorded: a rule of where was looked for in sites
+        of p, which hold no operands, and the search crashed."""
+        report = self.judge(DATA / "tail_in_unrecorded_m.h5")
+        self.assertEqual((report["first_divergence"]["stage"], report["search"]), ("p", {"cut_off": False, "failed": []}))
+        self.assertIn(("m_includes_tail", "m"), [(cause["name"], cause["stage"]) for cause in report["causes"]])
+
+    def test_search_that_crashes(self):
+        """The process that searches is ended as a crash ends it: the verdict comes from one that does not search."""
+        sample = SAMPLES / "max_own_lane.h5"
+        command = [TILE_DIFF, "--search-all", sample, "--json", self.file]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            # Files are tried in processes of their own, which end at once.
+            searches = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children")
+            seen, since = "", time.monotonic()
+            while not seen or time.monotonic() - since < 0.2:
+                if searches.read_text() != seen:
+                    seen, since = searches.read_text(), time.monotonic()
+                time.sleep(0.01)
+            os.kill(int(seen.split()[0]), signal.SIGSEGV)
+            text, complaint = run.communicate()
+        self.assertEqual((run.returncode, complaint), (DIVERGED, ""))
+        self.assertTrue(text.splitlines()[-1].startswith("diverged: m is the first wrong stage"), text)
+        report = json.loads(self.file.read_text())
+        self.assertEqual((report["verdict"], report["causes"], len(report["search"]["failed"])), ("diverged", None, 1))
+        self.assertIn("Segmentation fault", report["search"]["failed"][0])
 
     def test_mistake_of_what_is_no_recording(self):
         run = self.run_it(SAMPLES / "acc_not_rescaled.h5", "--cause-of", self.folder / "nowhere.h5", "--json", self.file)
