@@ -206,6 +206,7 @@ template <Bounds bounds>
 struct RowSums {
     Doubles sum[2];
     // float32 is precise enough for bounds.
+    Floats start[2];   ///< |sum| before the first chunk
     Floats before[2];  ///< |sum| before the chunk
     Floats linear[2];
     Floats squares[2];
@@ -232,6 +233,21 @@ void put(const Doubles (&values)[2], std::int64_t cols, double* to) {
         store(values[1], to + product_lanes);
     } else {
         std::memcpy(to, values, sizeof(double) * std::size_t(cols));
+    }
+}
+
+/// Of terms that are added from the last to the first, too: partial sums of which none is beyond both ends of the sum then.
+template <Bounds bounds>
+void add_reversed(float terms, RowSums<bounds>& row) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+        const Floats most = row.start[v] > row.before[v] ? row.start[v] : row.before[v];
+        const Floats linear = terms * most;
+        row.linear[v] = row.linear[v] > linear ? row.linear[v] : linear;
+        if constexpr (bounds == Bounds::squares) {
+            const Floats squares = linear * most;
+            row.squares[v] = row.squares[v] > squares ? row.squares[v] : squares;
+        }
     }
 }
 
@@ -271,7 +287,7 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
             row[i].sum[v] = start_of(at, i, v, panel.cols);
-            row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
+            row[i].start[v] = row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
             row[i].linear[v] = row[i].squares[v] = Floats{};
         }
     }
@@ -298,8 +314,10 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
                        float(end - first), row[i]);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i)
+    for (int i = 0; i < rows; ++i) {
+        if constexpr (bounds != Bounds::none) add_reversed(float(terms), row[i]);
         finish_row(row[i], bound, panel.cols, at.sum + i * at.sum_ld, at.error + i * at.error_ld);
+    }
 }
 
 /// All rows of a panel, from `at` on.

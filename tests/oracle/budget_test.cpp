@@ -184,6 +184,14 @@ TEST(HonestSums, OfManySmallTilesOnALargeOne) {
     EXPECT_TRUE(matches(recorded(call)));
 }
 
+/// Probabilities that grow along the tile, added up from its last key: each partial sum is nearly all of the sum. One call of
+/// some ten thousand.
+TEST(HonestSums, OfTermsThatGrowAddedFromTheLast) {
+    const Call call = random_call(InputKind::ramped_k, 9'083'198);
+    ASSERT_EQ(call.arithmetic.pv_sum, Sum::reversed);
+    EXPECT_TRUE(matches(recorded(call)));
+}
+
 /// The mean of each column of an output, over all of its heads and rows.
 std::vector<float> column_means(const Recording& recording, Stage stage) {
     std::vector<double> sums(std::size_t(tile_shape(recording.problem(), stage).cols));
