@@ -147,7 +147,8 @@ Report judge_recording(const FoundPath& found, const JudgePlan& plan, Shown& sho
     narrow_report(arguments, path, report);
     if (plan.searches_causes())
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
-    if (!plan.search_died.empty()) report.diagnosis.end.failed.push_back("the search for causes: " + plan.search_died);
+    if (!plan.search_died.empty())
+        report.diagnosis.end.failed.push_back("the search for causes: " + plan.search_died);
     if (!arguments.cause_of.empty() && plan.search_died.empty()) predict_arguments(plan, *recording, report);
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
