@@ -105,8 +105,8 @@ class States(TileViewCase):
 
     def test_what_is_not_judged_yet(self):
         path = slow_outputs(self.folder / "run.h5")
-        self.play([path], "await being judged", "expect batch 0 head 3 q block 31\nnot judged yet", "key Escape", "await not judged",
-                  "frames 4", "expect batch 0 head 3 q block 31\nnot judged\n", "expect_not was not captured",
+        self.play([path], "await being judged", "expect batch 0 head 3 q block 31\nnot judged yet", "key Escape",
+                  "await batch 0 head 3 q block 31\nnot judged\n", "frames 4", "expect_not was not captured",
                   "picture map_picture map.png", "picture swatch_not_judged judged.png", options=["--threads", "1", "--goto", "o:0,3,2047,0"])
         seen = colours_of(self.picture("map.png"))
         self.assertTrue(seen & colours_of(self.picture("judged.png")))

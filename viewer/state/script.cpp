@@ -54,6 +54,14 @@ void feed_drag(Window& window, int button, Point from, Point to) {
     feed_button(window, button, false);
 }
 
+/// The text that a step is about, with the ends of its lines.
+std::string text_of(const ScriptStep& step) {
+    std::string text = step.rest;
+    for (std::size_t at = text.find("\\n"); at != std::string::npos; at = text.find("\\n"))
+        text.replace(at, 2, "\n");
+    return text;
+}
+
 }  // namespace
 
 void ScriptPlayer::fail(const ScriptStep& step, const std::string& what) const {
@@ -66,10 +74,7 @@ bool ScriptPlayer::at_rest(const App& app, const Window& window) const {
 }
 
 void ScriptPlayer::check_text(const ScriptStep& step, const App& app) const {
-    std::string text = step.rest;
-    for (std::size_t at = text.find("\\n"); at != std::string::npos; at = text.find("\\n"))
-        text.replace(at, 2, "\n");
-    const bool found = app.readout.text().find(text) != std::string::npos;
+    const bool found = app.readout.text().find(text_of(step)) != std::string::npos;
     if (found == (step.command == "expect")) return;
     fail(step, fmt::format("\"{}\" is {} in the window, which shows:\n{}", step.rest, found ? "" : "not ",
                            app.readout.text()));
@@ -140,7 +145,7 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
     } else if (command.starts_with("expect")) {
         check_text(step, app);
     } else if (command == "await") {
-        awaited_ = step.rest;
+        awaited_ = text_of(step);
         waited_since_ = ImGui::GetTime();
     } else if (command == "listen") {
         window.listen();

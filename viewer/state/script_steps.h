@@ -24,7 +24,7 @@ struct ScriptStep {
 ///   drop FILE...     drops files
 ///   resize W H       of the window
 ///   wait             until everything that the window shows is there
-///   await TEXT       until the window shows the text
+///   await TEXT       until the window shows the text; \n ends a line
 ///   frames N         lets so many frames pass
 ///   expect TEXT      fails unless the window shows the text; expect_not fails if it does; \n ends a line
 ///   listen           takes what a person does, too
