@@ -151,7 +151,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
     for (const auto& [from, maps] : maps_in_array(evidence, *array, sources_of)) {
         for (const AddressMap& map : maps) {
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
-            parameters.insert(parameters.begin(), {"reads", map.text});
+            parameters.insert(parameters.begin(), {"reads", map.text()});
             for (const bool bounded : {true, false})
                 candidates.push_back(
                     {parameters, reads(stage, addresses_by(stage, from, map), bounded), cost_of(map)});
@@ -313,7 +313,7 @@ std::vector<ReadWithinTile> reads_within_tiles(const Evidence& evidence, const T
     const std::int64_t ld = row_length(evidence.problem(), evidence.observed);
     std::vector<ReadWithinTile> reads;
     for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought))
-        reads.push_back({map.text, cost_of(map), read_by(map, ld)});
+        reads.push_back({map.text(), cost_of(map), read_by(map, ld)});
     const std::vector<std::string_view> names = names_of_element(evidence.observed);
     for (const TermRead& read : indices_within_tiles(evidence, tile_of, sought)) {
         const auto at = [=](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {

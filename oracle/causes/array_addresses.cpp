@@ -26,7 +26,7 @@ void add_samples(const Observation& seen, bool whole, Eigen::Index most, const S
 }
 
 void add_new(const AddressMap& map, std::vector<AddressMap>& maps) {
-    const auto is_same = [&](const AddressMap& other) { return map.text == other.text; };
+    const auto is_same = [&](const AddressMap& other) { return map.text() == other.text(); };
     if (std::ranges::none_of(maps, is_same)) maps.push_back(map);
 }
 

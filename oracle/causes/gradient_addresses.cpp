@@ -155,9 +155,9 @@ std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
             const NumberMemory memory = memory_of(taken, seen.site);
             auto map = map_of_tile(taken, seen, memory, false);
             if (!map && taken.of_rows) map = map_of_tile(taken, seen, memory, true);
-            if (!map || map->parameters == 0 || !texts.insert(map->text).second) continue;
+            if (!map || map->parameters == 0 || !texts.insert(map->text()).second) continue;
             candidates.push_back(
-                {{{"takes", taken.name + map->text}}, takes_from(taken, *map), cost_of(*map)});
+                {{{"takes", taken.name + map->text()}}, takes_from(taken, *map), cost_of(*map)});
         }
     }
     return candidates;

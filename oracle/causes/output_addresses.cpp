@@ -97,7 +97,7 @@ struct OutputStore {
 };
 
 OutputStore store_of(Stage stage, CountedFrom counted_from, const AddressMap& described) {
-    return {fmt::format("{} {}", int(counted_from), described.text),
+    return {fmt::format("{} {}", int(counted_from), described.text()),
             [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInOutput {
                 const Counting from = counting(site, stage, array, counted_from);
                 return [from, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
@@ -409,7 +409,7 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     };
     for (const auto& [from, maps] : maps_in_array(evidence, dumped.array, places, most_maps)) {
         for (const AddressMap& map : maps)
-            add_stores(evidence, dumped, meaning_of_row(stage, from), store_of(stage, from, map), map.text,
+            add_stores(evidence, dumped, meaning_of_row(stage, from), store_of(stage, from, map), map.text(),
                        cost_of(map), candidates);
     }
     if (const auto strides = array_strides(evidence, dumped.array, places))

@@ -56,18 +56,18 @@ double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles) {
     return covers && found.all > 0 ? double(found.agree) / double(found.all) : 0;
 }
 
-std::string range_of(const std::set<std::int64_t>& numbers) {
+NumbersTold range_of(const std::set<std::int64_t>& numbers) {
     const std::int64_t first = *numbers.begin();
     const std::int64_t last = *numbers.rbegin();
-    if (first == last) return digits(first);
-    if (last - first + 1 == std::ssize(numbers)) return fmt::format("{}-{}", first, last);
+    if (first == last) return {digits(first)};
+    if (last - first + 1 == std::ssize(numbers)) return {fmt::format("{}-{}", first, last)};
     std::string text;
     std::size_t shown = 0;
     for (const std::int64_t number : numbers) {
-        if (shown++ == 6) return text + ", ...";
+        if (shown++ == 6) return {text + ", ...", false};
         text += (text.empty() ? "" : ", ") + digits(number);
     }
-    return text;
+    return {text};
 }
 
 }  // namespace tilescope

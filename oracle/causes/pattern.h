@@ -19,7 +19,12 @@ bool tells(const Observation& seen, Eigen::Index row, Eigen::Index col);
 /// where the pattern leaves out more than 1 % of the wrong elements.
 double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles = false);
 
+struct NumbersTold {
+    std::string text;
+    bool is_whole = true;  ///< it tells all of them
+};
+
 /// "3", "2-5", "0, 8, 16, 24" or, of more, "0, 2, 4, 6, 8, 10, ...".
-std::string range_of(const std::set<std::int64_t>& numbers);
+NumbersTold range_of(const std::set<std::int64_t>& numbers);
 
 }  // namespace tilescope

@@ -243,7 +243,7 @@ std::vector<std::string> places_told(const Report& report, const Evidence& evide
     return told;
 }
 
-std::string where_of(const Evidence& evidence, const Report& report, bool rows_alone) {
+PlaceTold where_of(const Evidence& evidence, const Report& report, bool rows_alone) {
     std::set<std::int64_t> batches;
     std::set<std::int64_t> heads;
     for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) {
@@ -264,17 +264,20 @@ std::string where_of(const Evidence& evidence, const Report& report, bool rows_a
         length = std::max(length, std::ssize(seen.bad_rows));
     }
     const Problem& problem = evidence.problem();
-    std::string text;
-    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-    if (std::ssize(batches) < problem.batch && !batches.empty()) add("batch " + range_of(batches));
-    if (std::ssize(heads) < stage_heads(problem, evidence.observed) && !heads.empty())
-        add("head " + range_of(heads));
+    PlaceTold told;
+    const auto add = [&](const char* name, const std::set<std::int64_t>& numbers) {
+        const NumbersTold in = range_of(numbers);
+        told.text += fmt::format("{}{} {}", told.text.empty() ? "" : ", ", name, in.text);
+        // What is left out of the last of them leaves the place open.
+        told.is_vague = !in.is_whole;
+    };
+    if (std::ssize(batches) < problem.batch && !batches.empty()) add("batch", batches);
+    if (std::ssize(heads) < stage_heads(problem, evidence.observed) && !heads.empty()) add("head", heads);
     const bool per_tile = stage_info(evidence.observed).per_kv_tile;
-    if (per_tile && !bad_tiles.empty() && bad_tiles.size() < tiles.size())
-        add("KV tile " + range_of(bad_tiles));
-    if (rows_alone && !rows.empty() && std::ssize(rows) < length) add("rows of the tile " + range_of(rows));
-    if (rows_alone && text.empty()) text = "some rows";
-    return text.empty() ? "some tiles" : text;
+    if (per_tile && !bad_tiles.empty() && bad_tiles.size() < tiles.size()) add("KV tile", bad_tiles);
+    if (rows_alone && !rows.empty() && std::ssize(rows) < length) add("rows of the tile", rows);
+    if (told.text.empty()) return {rows_alone ? "some rows" : "some tiles", true};
+    return told;
 }
 
 std::vector<Cause> place_causes() {

@@ -24,7 +24,13 @@ std::vector<std::string> places_told(const Report& report, const Evidence& evide
 std::vector<FoundCause> found_places(const CauseSearch& world, const Report& report, const Evidence& evidence,
                                      const std::optional<WrongThreads>& threads);
 
-/// "KV tiles 2-3 of head 1", of what diverges in `report`; "everywhere".
-std::string where_of(const Evidence& evidence, const Report& report, bool rows_alone);
+/// Where something is, in words.
+struct PlaceTold {
+    std::string text;       ///< "head 1, KV tile 2-3"
+    bool is_vague = false;  ///< the words do not tell which tiles or rows
+};
+
+/// Of what diverges in `report`.
+PlaceTold where_of(const Evidence& evidence, const Report& report, bool rows_alone);
 
 }  // namespace tilescope

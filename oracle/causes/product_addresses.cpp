@@ -293,8 +293,8 @@ void add_side(const Evidence& evidence, const ProductSide& side, std::vector<Can
         const std::optional<KnownOperand> known = operand_of(side, group);
         if (!known) continue;
         const std::optional<PaddedMap> by = map_of(*known, side.names);
-        if (!by || by->map.parameters == 0 || !texts.insert(by->map.text).second) continue;
-        std::string text = std::string(side.name) + by->map.text;
+        if (!by || by->map.parameters == 0 || !texts.insert(by->map.text()).second) continue;
+        std::string text = std::string(side.name) + by->map.text();
         if (by->padding > 0) text += " of rows of " + std::to_string(known->staged.cols() + by->padding);
         candidates.push_back(
             {{{"multiplies", text}}, takes(side, *by), cost_of(by->map) + (by->padding > 0)});
@@ -335,10 +335,8 @@ std::optional<PaddedMap> rows_of_operand(const AddressMap& of_scores, const Prod
     map.row_of = row_of;
     map.ld = cols;
     map.parameters = of_scores.parameters;
-    const std::string_view text = of_scores.text;
-    const std::size_t second = text.find("][");
-    if (second == std::string_view::npos) return std::nullopt;
-    map.text = std::string(is_q ? text.substr(0, second + 1) : text.substr(second + 1)) + "[d]";
+    if (of_scores.index.row.empty()) return std::nullopt;
+    map.index = {is_q ? of_scores.index.row : of_scores.index.col, "d"};
     return PaddedMap{std::move(map), 0};
 }
 
@@ -353,8 +351,8 @@ void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
         for (const ProductSide& side : product_sides()) {
             if (side.stage != Stage::s) continue;
             const std::optional<PaddedMap> rows = rows_of_operand(*map, side, seen, ld);
-            if (!rows || !texts.insert(std::string(side.name) + rows->map.text).second) continue;
-            candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text}},
+            if (!rows || !texts.insert(std::string(side.name) + rows->map.text()).second) continue;
+            candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text()}},
                                   takes(side, *rows),
                                   cost_of(rows->map)});
         }

@@ -13,21 +13,16 @@ namespace tilescope {
 
 namespace {
 
-/// Tiles or rows that no words tell.
-bool is_vague(std::string_view where) {
-    return where.starts_with("some ") || where.ends_with("...");
-}
-
-std::string where_told(const Found& found, const Evidence& evidence, const Report& report) {
-    if (found.scope == Scope::everywhere) return "everywhere";
-    if (found.scope == Scope::ruled) return "where " + found.rule;
-    const std::string where = where_of(evidence, report, found.scope == Scope::bad_rows);
-    if (!is_vague(where)) return where;
+PlaceTold where_told(const Found& found, const Evidence& evidence, const Report& report) {
+    if (found.scope == Scope::everywhere) return {"everywhere"};
+    if (found.scope == Scope::ruled) return {"where " + found.rule};
+    const PlaceTold where = where_of(evidence, report, found.scope == Scope::bad_rows);
+    if (!where.is_vague) return where;
     // What it changes may stand in an earlier stage than the one that shows it.
     Evidence acting = evidence;
     acting.acts = found.acts;
     const auto ruled = with_rule(acting, found.candidate.change);
-    return ruled ? "where " + ruled->rule : where;
+    return ruled ? PlaceTold{"where " + ruled->rule} : where;
 }
 
 /// Of the parts that have the mistake, where no rule tells them: the tiles, or the rows, that diverge.
@@ -43,15 +38,14 @@ double bits_of_parts(Scope scope, const Evidence& evidence) {
 
 /// What tells it from every other: its name and stage, which parameters follow and what they are, whether a place follows
 /// and which, and what that leaves open. How the report writes it, keys and brackets, is known from the name.
-double bits_of(const FoundCause& cause, const Evidence& evidence) {
+double bits_of(const FoundCause& cause, bool is_vague, const Evidence& evidence) {
     constexpr double key = 2;
     constexpr double whether_a_place_follows = 1;
     double bits = description_bits(fmt::format("{} {}", cause.name, stage_info(cause.stage).name)) +
                   whether_a_place_follows;
     for (const CauseParameter& parameter : cause.parameters) bits += key + description_bits(parameter.value);
     if (cause.scope == Scope::everywhere) return bits;
-    return bits + description_bits(cause.where) +
-           (is_vague(cause.where) ? bits_of_parts(cause.scope, evidence) : 0);
+    return bits + description_bits(cause.where) + (is_vague ? bits_of_parts(cause.scope, evidence) : 0);
 }
 
 }  // namespace
@@ -81,8 +75,9 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.explained_after = 1 - double(left) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
     cause.free_parameters = found.candidate.free_parameters;
-    cause.where = where_told(found, evidence, report);
-    cause.bits = bits_of(cause, evidence);
+    const PlaceTold where = where_told(found, evidence, report);
+    cause.where = where.text;
+    cause.bits = bits_of(cause, where.is_vague, evidence);
     const auto& all = report.stage(evidence.observed).tally;
     cause.listed_bits = listing_bits(all.outside, all.compared);
     return cause;

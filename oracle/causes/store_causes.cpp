@@ -45,7 +45,7 @@ TileIndex as_index(const AddressMap& map) {
     const auto of = [=](std::int64_t row, std::int64_t col, std::int64_t ld) {
         return map.row_of ? map.row_of(row, col) * (ld - map.ld) + map.apply(row, col) : map.apply(row, col);
     };
-    return {of, map.text, map.parameters};
+    return {of, map.text(), map.parameters};
 }
 
 /// For each place of the tile the element that was stored there last, -1 for none; row by row. Rows beyond the end of

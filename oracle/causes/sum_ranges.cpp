@@ -250,11 +250,15 @@ std::optional<MovedEnd> moved_by(const std::vector<PossibleMoves>& moves, MovedE
 struct MovesTold {
     std::string text;
     int free = 0;
+    bool is_negative = false;  ///< the first number
 };
 
 /// `offset` is added to each.
 MovesTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
-    if (moved.period == 1) return {digits(offset + sign * moved.by[0]), 2};
+    if (moved.period == 1) {
+        const std::int64_t number = offset + sign * moved.by[0];
+        return {digits(number), 2, number < 0};
+    }
     const std::string_view name = place_name(moved.place, moved.stage);
     const std::string rest = moved.is_whole ? std::string(name) : fmt::format("{} % {}", name, moved.period);
     std::vector<std::int64_t> values;
@@ -266,7 +270,8 @@ MovesTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
         is_rest = is_rest && (values.back() == i || by == 0);
     }
     if (is_rest) return {rest, 3};
-    return {fmt::format("{} by {}", fmt::join(values, ", "), rest), 2 + int(moved.period)};
+    return {fmt::format("{} by {}", fmt::join(values, ", "), rest), 2 + int(moved.period),
+            values.front() < 0};
 }
 
 /// Elements that depend on memory of which nothing is known are left open.
@@ -323,9 +328,7 @@ Candidate candidate_of(const Evidence& evidence, const MovedEnd& moved) {
         ways.emplace_back("ends beyond the last by", told_moves(moved, 0, 1));
         ways.emplace_back("ends after", told_moves(moved, terms, 1));
     }
-    const auto is_odd = [](const auto& way) {
-        return std::pair(way.second.free, way.second.text.starts_with("-"));
-    };
+    const auto is_odd = [](const auto& way) { return std::pair(way.second.free, way.second.is_negative); };
     const auto& [name, told] = *std::ranges::min_element(ways, {}, is_odd);
     return {{{"it", fmt::format("{} {}, {}", name, told.text, of)}},
             evidence.acts == Stage::m ? moves_maxima(moved) : moves_sums(moved),

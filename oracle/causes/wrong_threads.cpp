@@ -215,7 +215,7 @@ std::string threads_sentence(const Report& report, const WrongThreads& threads) 
 std::string numbers_of(const ThreadSet& set) {
     const std::set<std::int64_t> numbers = wrong_numbers(set);
     const std::optional<Places> places = places_of(set.wrong);
-    return numbers.size() > most_listed && places ? to_string(*places) : range_of(numbers);
+    return numbers.size() > most_listed && places ? to_string(*places) : range_of(numbers).text;
 }
 
 std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each) {

@@ -100,10 +100,6 @@ std::string with_offset(std::string text, std::int64_t c) {
     return text + fmt::format(" {} {}", c < 0 ? '-' : '+', c < 0 ? -c : c);
 }
 
-std::string brackets(std::string_view row, std::string_view col) {
-    return fmt::format("[{}][{}]", row, col);
-}
-
 /// An offset is whole rows and the longest columns.
 std::int64_t nearest_row(std::int64_t c, std::int64_t ld) {
     const std::int64_t rows = c / ld;
@@ -112,14 +108,13 @@ std::int64_t nearest_row(std::int64_t c, std::int64_t ld) {
 }
 
 /// "[row + 2][d - 8]": the offset as whole rows and the nearest columns.
-std::string rows_and_columns(std::int64_t c, std::int64_t ld, const AddressNames& names) {
+IndexText rows_and_columns(std::int64_t c, std::int64_t ld, const AddressNames& names) {
     const std::int64_t rows = nearest_row(c, ld);
-    return brackets(with_offset(std::string(names.row), rows),
-                    with_offset(std::string(names.col), c - rows * ld));
+    return {with_offset(std::string(names.row), rows), with_offset(std::string(names.col), c - rows * ld)};
 }
 
-std::string strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t ld,
-                         const AddressNames& names) {
+IndexText strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t ld,
+                       const AddressNames& names) {
     if (a == ld && b == 1) return rows_and_columns(c, ld, names);
     if (a == 1 && b == ld) return rows_and_columns(c, ld, {names.col, names.row});
     const auto term = [](std::int64_t by, std::string_view name) {
@@ -127,7 +122,7 @@ std::string strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::in
     };
     std::string text = a == 0 ? "" : term(a, names.row);
     if (b != 0) text += (text.empty() ? "" : " + ") + term(b, names.col);
-    return fmt::format("[{}]", with_offset(text.empty() ? "0" : text, c));
+    return {"", with_offset(text.empty() ? "0" : text, c)};
 }
 
 using Maps = std::vector<AddressMap>;
@@ -191,8 +186,8 @@ Maps by_rows(const Samples& samples, std::int64_t ld, const AddressNames& names,
             return by * of(row) + col;
         };
         if (whole) map.row_of = [of = formula.apply](std::int64_t row, std::int64_t) { return of(row); };
-        map.text =
-            whole ? brackets(formula.text, names.col) : fmt::format("[{} + {}]", formula.text, names.col);
+        map.index = whole ? IndexText{formula.text, std::string(names.col)}
+                          : IndexText{"", fmt::format("{} + {}", formula.text, names.col)};
         maps.push_back(std::move(map));
     }
     return maps;
@@ -210,7 +205,7 @@ Maps by_columns(const Samples& samples, std::int64_t ld, const AddressNames& nam
             return ld * row + of(col);
         };
         map.row_of = [](std::int64_t row, std::int64_t) { return row; };
-        map.text = brackets(names.row, formula.text);
+        map.index = {std::string(names.row), formula.text};
         maps.push_back(std::move(map));
     }
     return maps;
@@ -300,7 +295,7 @@ std::string number_of_bits(const std::vector<MovedBits>& own, const std::vector<
 void describe_by_bits(const BitTable& rows, const BitTable& cols, std::int64_t c, std::int64_t ld,
                       const AddressNames& names, AddressMap& map) {
     map.parameters = int(rows.size() + cols.size());
-    map.text = fmt::format("[{}{}{}]", c, bits_text(rows, names.row), bits_text(cols, names.col));
+    map.index = {"", fmt::format("{}{}{}", c, bits_text(rows, names.row), bits_text(cols, names.col))};
     if (ld <= 0 || !std::has_single_bit(std::uint64_t(ld))) return;
     const auto row_of = [=](std::int64_t change) { return change / ld; };
     const auto col_of = [=](std::int64_t change) { return change % ld; };
@@ -309,7 +304,7 @@ void describe_by_bits(const BitTable& rows, const BitTable& cols, std::int64_t c
                                            moved_bits(cols, names.col, row_of), c / ld, parameters);
     const std::string col = number_of_bits(moved_bits(cols, names.col, col_of),
                                            moved_bits(rows, names.row, col_of), c % ld, parameters);
-    map.text = brackets(row, col);
+    map.index = {row, col};
     map.parameters = std::min(map.parameters, parameters);
 }
 
@@ -347,7 +342,7 @@ AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const Address
     map.ld = ld;
     map.parameters = (a != ld && a != 1) + (b != ld && b != 1) + (c != 0);
     map.apply = [=](std::int64_t row, std::int64_t col) { return a * row + b * col + c; };
-    map.text = strides_text(a, b, c, ld, names);
+    map.index = strides_text(a, b, c, ld, names);
     const std::int64_t rows = nearest_row(c, ld);
     if (a == ld && b == 1) map.row_of = [rows](std::int64_t row, std::int64_t) { return row + rows; };
     if (a == 1 && b == ld) map.row_of = [rows](std::int64_t, std::int64_t col) { return col + rows; };

@@ -25,16 +25,26 @@ struct Strides {
     std::int64_t offset = 0;
 };
 
+/// An index by row and column, "[row + 4][d]", or of memory without rows, "[row * 72 + d]".
+struct IndexText {
+    std::string row;  ///< empty: there are no rows
+    std::string col;
+
+    std::string whole() const { return row.empty() ? "[" + col + "]" : "[" + row + "][" + col + "]"; }
+};
+
 /// From which address an element of a tile came.
 struct AddressMap {
     std::function<std::int64_t(std::int64_t row, std::int64_t col)> apply;
     /// The row of the array that an index by row and column means; empty: of one array without rows. What is between
     /// the end of a row and the next one is not known.
     std::function<std::int64_t(std::int64_t row, std::int64_t col)> row_of;
-    std::string text;                  ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
-    int parameters = 0;                ///< numbers in it
+    IndexText index;
+    int parameters = 0;                ///< numbers in the index
     std::optional<Strides> strides{};  ///< where it is made of two and nothing else
     std::int64_t ld = 0;               ///< elements from a row of the array to the next
+
+    std::string text() const { return index.whole(); }
 };
 
 /// The same index into an array with rows of `ld` elements. A map of memory without rows stays as it is.

@@ -54,7 +54,7 @@ void add_orders(std::int64_t extent, ChangingForms& forms) {
 IndexFormula formula_of(Form form, std::string_view name, std::int64_t n, std::int64_t k) {
     const IndexPart part{form, 0, 0, n, k};
     return {[=](std::int64_t x) { return part.of(std::array{x}); }, part.text(std::array{name}),
-            part.parameters()};
+            part.parameters(), form == Form::exclusive};
 }
 
 std::vector<IndexFormula> index_forms(std::string_view name, std::int64_t extent) {

@@ -43,15 +43,14 @@ std::string sum_text(std::string_view term, std::int64_t c) {
 }
 
 /// `base` of x, moved by what it takes.
-std::optional<IndexFormula> moved(Table table, const std::string& text, int parameters,
-                                  const std::function<std::int64_t(std::int64_t)>& base) {
+std::optional<IndexFormula> moved(Table table, const IndexFormula& base) {
     spend(32 * std::ssize(table));
-    const std::int64_t c = commonest(table, [&](std::int64_t x, std::int64_t y) { return y - base(x); });
-    const auto apply = [=](std::int64_t x) { return base(x) + c; };
+    const std::int64_t c =
+        commonest(table, [&](std::int64_t x, std::int64_t y) { return y - base.apply(x); });
+    const auto apply = [of = base.apply, c](std::int64_t x) { return of(x) + c; };
     if (!is_right(table, apply)) return std::nullopt;
-    const bool is_exclusive = text.find('^') != std::string::npos;
-    const std::string term = is_exclusive && c != 0 ? "(" + text + ")" : text;
-    return IndexFormula{apply, sum_text(term, c), parameters + (c != 0)};
+    const std::string term = base.binds_loosely && c != 0 ? "(" + base.text + ")" : base.text;
+    return IndexFormula{apply, sum_text(term, c), base.parameters + (c != 0)};
 }
 
 /// Formulas that fit, the shortest first, until there are enough.
@@ -79,7 +78,7 @@ void linear(Table table, std::string_view name, Fitting& fitting) {
                              : a == 1  ? std::string(name)
                              : a == -1 ? fmt::format("-{}", name)
                                        : fmt::format("{} * {}", a, name);
-    auto found = moved(table, text, a != 1, [=](std::int64_t x) { return a * x; });
+    auto found = moved(table, {[=](std::int64_t x) { return a * x; }, text, a != 1});
     if (found && a == 0) found->text = std::to_string(found->apply(0));
     fitting.add(std::move(found));
 }
@@ -89,7 +88,7 @@ void with_number(Table table, std::string_view name, Fitting& fitting) {
     std::int64_t most = 0;
     for (const auto& [x, y] : table) most = std::max(most, x);
     for_each_index_form(most, name, [&](const IndexFormula& form) {
-        fitting.add(moved(table, form.text, form.parameters, form.apply));
+        fitting.add(moved(table, form));
         return !fitting.has_enough();
     });
 }
@@ -98,8 +97,7 @@ void with_number(Table table, std::string_view name, Fitting& fitting) {
 void in_steps(Table table, std::string_view name, Fitting& fitting) {
     for (const std::int64_t n : {4, 8, 16, 32, 64}) {
         for (std::int64_t a = 3; a < n && !fitting.has_enough(); a += 2) {
-            const IndexFormula form = formula_of(IndexPart::Form::permuted, name, n, a);
-            fitting.add(moved(table, form.text, form.parameters, form.apply));
+            fitting.add(moved(table, formula_of(IndexPart::Form::permuted, name, n, a)));
         }
     }
 }

@@ -14,8 +14,9 @@ namespace tilescope {
 /// One whole number computed from another, as in an index of a kernel.
 struct IndexFormula {
     std::function<std::int64_t(std::int64_t)> apply;
-    std::string text;    ///< "(row ^ 4) + 16"
-    int parameters = 0;  ///< numbers in it
+    std::string text;            ///< "(row ^ 4) + 16"
+    int parameters = 0;          ///< numbers in it
+    bool binds_loosely = false;  ///< in a sum it stands in parentheses
 };
 
 /// The shortest formula that is right for nearly all (x, y); nullopt where there is none, and for fewer than three x.

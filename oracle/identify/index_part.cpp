@@ -169,6 +169,19 @@ bool IndexPart::is_mixed() const {
     return form == Form::swizzled || form == Form::masked || form == Form::plus_other;
 }
 
+bool IndexPart::is_operation() const {
+    switch (form) {
+        case Form::same:
+        case Form::zero:
+        case Form::down_to_zero:
+        case Form::at_most:
+        case Form::at_least:
+            return false;
+        default:
+            return true;
+    }
+}
+
 std::vector<IndexPart> other_index_parts(std::uint8_t name, std::span<const std::int64_t> lengths) {
     std::vector<IndexPart> parts;
     add_own_forms(name, lengths[name], parts);

@@ -48,6 +48,8 @@ struct IndexPart {
     bool takes(std::size_t number) const;
     /// Whether it is made of another number, too.
     bool is_mixed() const;
+    /// Whether its text is an operation of its own, which stands in parentheses in another one.
+    bool is_operation() const;
 
  private:
     std::int64_t changed(IndexNumbers numbers) const;

@@ -6,14 +6,6 @@
 
 namespace tilescope {
 
-namespace {
-
-std::string in_parentheses(const std::string& text) {
-    return text.find(' ') == std::string::npos || text.back() == ')' ? text : "(" + text + ")";
-}
-
-}  // namespace
-
 std::string TermAddress::text(IndexNames names, std::int64_t cols) const {
     const std::string row = outer.text(names);
     const std::string col = inner.text(names);
@@ -22,7 +14,8 @@ std::string TermAddress::text(IndexNames names, std::int64_t cols) const {
     const std::string by = stride == 0           ? std::to_string(ld)
                            : stride_name.empty() ? std::to_string(stride)
                                                  : std::string(stride_name);
-    std::string text = fmt::format("[{} * {} + {}]", by, in_parentheses(row), col);
+    const std::string times = outer.is_operation() ? "(" + row + ")" : row;
+    std::string text = fmt::format("[{} * {} + {}]", by, times, col);
     if (stride != 0 && padding != 0) text += fmt::format(" of rows of {}", ld);
     return text;
 }

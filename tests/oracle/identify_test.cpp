@@ -152,7 +152,7 @@ std::string map_of(const std::function<std::int64_t(std::int64_t, std::int64_t)>
             samples.push_back({row, col, index.sources(value, 0, origin)});
         }
     const auto map = find_address_map(samples, 16, {"row", "d"});
-    return map ? map->text : "";
+    return map ? map->text() : "";
 }
 
 TEST(AddressMap, IsReadFromValuesThatRepeat) {
