@@ -156,17 +156,23 @@ Estimate guarded_product(const Matrix& start, const Matrix& a, const Matrix* a_e
                          const Matrix& b, double unit) {
     Estimate sum{start, Matrix::Zero(start.rows(), start.cols())};
     for (Eigen::Index i = 0; i < a.rows(); ++i) {
+        Eigen::RowVectorXd partial_sums = Eigen::RowVectorXd::Zero(start.cols());
+        Eigen::RowVectorXd terms = partial_sums;
+        double count = 0;
         for (Eigen::Index j = 0; j < a.cols(); ++j) {
             if (scores(i, j) == -std::numeric_limits<double>::infinity() && a(i, j) == 0) continue;
             const Eigen::RowVectorXd term = a(i, j) * b.row(j);
             sum.value.row(i) += term;
-            const Eigen::RowVectorXd rounding = (sum.value.row(i).cwiseAbs() + term.cwiseAbs()) * unit;
-            if (a_error == nullptr) {
-                sum.error.row(i) += rounding;
-            } else {
-                sum.error.row(i) += rounding + (*a_error)(i, j) * b.row(j).cwiseAbs();
-            }
+            partial_sums += sum.value.row(i).cwiseAbs();
+            terms += term.cwiseAbs();
+            count += 1;
+            if (a_error != nullptr) sum.error.row(i) += (*a_error)(i, j) * b.row(j).cwiseAbs();
         }
+        if (count == 0) continue;
+        // As vector kernels bound terms that are added from the last to the first.
+        const Eigen::RowVectorXd reversed =
+            count * start.row(i).cwiseAbs().cwiseMax(sum.value.row(i).cwiseAbs());
+        sum.error.row(i) += unit * (partial_sums.cwiseMax(reversed) + terms);
     }
     return sum;
 }

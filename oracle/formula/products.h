@@ -82,7 +82,7 @@ BudgetTerms product_terms(const Product& product, Eigen::Index row, Eigen::Index
 
 /// start + a b term by term, for operands that hold NaN or infinities: a hidden element, whose score is -inf
 /// and whose a is 0, adds nothing, whatever b holds there. `unit` is the bound of a sum, relative to its
-/// partial sums and terms; `a_error` may be null: a is exact.
+/// partial sums and terms, from the first term or from the last; `a_error` may be null: a is exact.
 Estimate guarded_product(const Matrix& start, const Matrix& a, const Matrix* a_error, const Matrix& scores,
                          const Matrix& b, double unit);
 

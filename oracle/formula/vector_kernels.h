@@ -20,7 +20,8 @@ inline constexpr std::uint32_t unwritten_word = 0x7fd17e5c;
 /// Terms of a sum of products are taken in chunks of this many.
 inline constexpr std::int64_t chunk_terms = 16;
 
-/// What the error bound of a sum of products is made of; s_i is the partial sum after term i.
+/// What the error bound of a sum of products is made of; s_i is the partial sum after term i, and each sum over i is at least
+/// that of as many partial sums as large as the start or the whole sum.
 struct SumBound {
     double per_partial_sum = 0;   ///< times sum |s_i|
     double per_root_squares = 0;  ///< times sqrt(sum s_i^2), where that is smaller; 0: not looked at

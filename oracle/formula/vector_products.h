@@ -236,7 +236,7 @@ void put(const Doubles (&values)[2], std::int64_t cols, double* to) {
     }
 }
 
-/// Of terms that are added from the last to the first, too: partial sums of which none is beyond both ends of the sum then.
+/// A kernel may add the terms from the last to the first: of one sign, no partial sum is then larger than the start or the sum.
 template <Bounds bounds>
 void add_reversed(float terms, RowSums<bounds>& row) {
 #pragma GCC unroll 2

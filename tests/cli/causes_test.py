@@ -206,7 +206,8 @@ class Searches(TileDiffCase):
 
     def test_rule_of_what_is_not_recorded(self):
         """p is wrong by what stands in the maximum of some rows, which is not recorded: a rule of where was looked for in sites
-        of p, which hold no operands, and the search crashed."""
+        of p, which hold no operands, and the search crashed. Of tests/bench/strangers --count 200 --seed 1 --recorded random,
+        00030.h5 without l, acc, the outputs and the staged q and k."""
         report = self.judge(DATA / "tail_in_unrecorded_m.h5")
         self.assertEqual((report["first_divergence"]["stage"], report["search"]), ("p", {"cut_off": False, "failed": []}))
         self.assertIn(("m_includes_tail", "m"), [(cause["name"], cause["stage"]) for cause in report["causes"]])
@@ -220,6 +221,7 @@ class Searches(TileDiffCase):
             searches = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children")
             seen, since = "", time.monotonic()
             while not seen or time.monotonic() - since < 0.2:
+                self.assertIsNone(run.poll(), "it ended before its search could be")
                 if searches.read_text() != seen:
                     seen, since = searches.read_text(), time.monotonic()
                 time.sleep(0.01)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/formula/products.h"
 #include "oracle/formula/vector_kernels.h"
 #include "tests/oracle/strided_matrix.h"
 
@@ -234,6 +236,28 @@ TEST_P(EveryProduct, TakesTheSmallerOfTwoBoundsAndAddsTheRest) {
             EXPECT_DOUBLE_EQ(all.at(i, j), both.at(i, j) + 0.25 * std::abs(scaled.at(i, j)) + 3);
         }
     }
+}
+
+/// Term by term, beside a column that is no number.
+TEST(GuardedProduct, BoundsThePartialSumsFromTheFirstTermAndFromTheLast) {
+    constexpr Eigen::Index terms = 40;
+    Matrix a(1, terms);
+    for (Eigen::Index t = 0; t < terms; ++t) a(0, t) = std::exp(double(t) / 5);
+    Matrix b = Matrix::Ones(terms, 2);
+    b(3, 1) = nan;
+    const Matrix start = Matrix::Constant(1, 2, 0.5);
+    const Estimate sum = guarded_product(start, a, nullptr, Matrix::Zero(1, terms), b, 1);
+    Real forward = 0;
+    Real reversed = 0;
+    Real first = 0.5;
+    Real last = 0.5;
+    for (Eigen::Index t = 0; t < terms; ++t) {
+        forward += first += Real(a(0, t));
+        reversed += last += Real(a(0, terms - 1 - t));
+    }
+    EXPECT_GT(reversed, 3 * forward);
+    EXPECT_GE(sum.error(0, 0), double(reversed) * kept);
+    EXPECT_TRUE(std::isnan(sum.value(0, 1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(VectorProducts, EveryProduct,
