@@ -19,6 +19,12 @@ ROOT, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 CMAKE = sys.argv[3]
 
 
+def is_checked(source):
+    """Benchmarks are, since ./dev bench alone builds them; tests are not, since they are built every day."""
+    return source.is_relative_to(ROOT) and (source.parent == ROOT / "tests/bench" or
+                                            not source.is_relative_to(ROOT / "tests"))
+
+
 def read(entry):
     command = entry["command"].replace(" -c ", " -fsyntax-only -c ", 1)
     done = subprocess.run(command, shell=True, cwd=entry["directory"], capture_output=True, text=True, check=False)
@@ -28,9 +34,9 @@ def read(entry):
 def main():
     shutil.rmtree(SCRATCH, ignore_errors=True)
     subprocess.run([CMAKE, "--preset", "release", "-B", SCRATCH, "-DTILESCOPE_TOGETHER=OFF", "-DTILESCOPE_CUDA=OFF",
-                    "-DTILESCOPE_TESTS=OFF"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+                    "-DTILESCOPE_TESTS=ON", "-DTILESCOPE_BENCH=ON"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     entries = json.loads((SCRATCH / "compile_commands.json").read_text())
-    entries = [entry for entry in entries if pathlib.Path(entry["file"]).is_relative_to(ROOT)]
+    entries = [entry for entry in entries if is_checked(pathlib.Path(entry["file"]))]
     broken = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for source, code, said in pool.map(read, entries):
