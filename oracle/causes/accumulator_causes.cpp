@@ -4,8 +4,8 @@
 #include "oracle/causes/descales.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
+#include "oracle/describe/edits.h"
 #include "oracle/formula/softmax.h"
-#include "oracle/identify/index_forms.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
@@ -23,17 +23,17 @@ std::vector<Candidate> acc_not_carried(const Evidence&) {
 }
 
 /// Of what other row the factor is; what lies beyond those that were dumped is not known.
-Change rescales_by_factor_of(const IndexFormula& row) {
+Change rescales_by_factor_of(const Expr& row) {
     const auto is_known = [=](const SearchedTile& site, Eigen::Index i) {
-        const std::int64_t from = row.apply(i);
+        const std::int64_t from = row.at(Coordinate::row, i);
         return from >= 0 && from < site.factor.value.rows();
     };
     const auto inputs = [=](SearchedTile& site) {
         const Estimate own = site.factor;
         for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
             if (!is_known(site, i)) continue;
-            site.factor.value.row(i) = own.value.row(row.apply(i));
-            site.factor.error.row(i) = own.error.row(row.apply(i));
+            site.factor.value.row(i) = own.value.row(row.at(Coordinate::row, i));
+            site.factor.error.row(i) = own.error.row(row.at(Coordinate::row, i));
         }
     };
     const auto result = [=](const SearchedTile& site, Estimate& acc) {
@@ -44,7 +44,7 @@ Change rescales_by_factor_of(const IndexFormula& row) {
 }
 
 /// Whether nearly all wrong elements are rescaled by the factor of that row, as far as it is known.
-bool speaks_for(const Evidence& evidence, const IndexFormula& row) {
+bool speaks_for(const Evidence& evidence, const Expr& row) {
     constexpr std::int64_t asked = 256;
     constexpr std::int64_t least = 4;
     const std::int64_t step = evidence.wrong_elements / asked | 1;
@@ -57,7 +57,7 @@ bool speaks_for(const Evidence& evidence, const IndexFormula& row) {
             if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
             const Eigen::Index i = at / seen.got.cols();
             const Eigen::Index j = at % seen.got.cols();
-            const std::int64_t from = row.apply(i);
+            const std::int64_t from = row.at(Coordinate::row, i);
             if (from < 0 || from >= factor.rows()) continue;
             const double unit = seen.factor.at(i, j);
             const double more = (factor(from, 0) - factor(i, 0)) * seen.site.before.acc.value(i, j) * unit;
@@ -73,13 +73,14 @@ bool speaks_for(const Evidence& evidence, const IndexFormula& row) {
 }
 
 /// Of rows that lanes of a warp share, and the next one: these are tried where no value tells the row.
-std::vector<IndexFormula> common_other_rows(std::int64_t rows) {
-    std::vector<IndexFormula> forms;
+std::vector<Expr> common_other_rows(std::int64_t rows) {
+    const Expr row = Coordinate::row;
+    std::vector<Expr> forms;
     for (std::int64_t n = 2; n <= rows; n *= 2) {
-        forms.push_back(formula_of(IndexPart::Form::multiple, "row", n));
-        forms.push_back(formula_of(IndexPart::Form::exclusive, "row", n / 2));
+        forms.push_back(Expr::changed(Op::multiple, row, n));
+        forms.push_back(row ^ n / 2);
     }
-    forms.push_back(formula_of(IndexPart::Form::plus, "row", 1));
+    forms.push_back(row + 1);
     return forms;
 }
 
@@ -87,10 +88,11 @@ std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
     constexpr std::size_t most = 6;
     const std::int64_t rows = evidence.problem().block_m;
     std::vector<Candidate> candidates;
-    for (const IndexFormula& row : evidence.direct() ? index_forms("row", rows) : common_other_rows(rows)) {
+    for (const Expr& row :
+         evidence.direct() ? edits_of({Coordinate::row, rows}, rows) : common_other_rows(rows)) {
         if (evidence.direct() && (candidates.size() == most || !speaks_for(evidence, row))) continue;
         candidates.push_back(
-            {{{"reads", "factor[" + row.text + "]"}}, rescales_by_factor_of(row), 1 + row.parameters / 2});
+            {{{"reads", "factor[" + row.text() + "]"}}, rescales_by_factor_of(row), 1 + row.choices() / 2});
     }
     return candidates;
 }

@@ -14,9 +14,9 @@
 #include "oracle/causes/array_indices.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
-#include "oracle/identify/address_map.h"
-#include "oracle/identify/term_search.h"
-#include "oracle/identify/value_index.h"
+#include "oracle/solve/address_map.h"
+#include "oracle/solve/term_search.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -162,13 +162,16 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         const double got = seen.got(row, col);
         return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
     };
-    for (const OtherArrayIndex& index : other_array_indices(evidence, *array, stands_at)) {
-        const auto addresses = [=](const SearchedTile& site) -> AddressInTile {
-            return [=, of = index.address](Eigen::Index row, Eigen::Index col) { return of(site, row, col); };
+    for (const OtherArrayIndex& index : other_array_indices(evidence, stands_at)) {
+        const auto addresses = [=, index = index.index](const SearchedTile& site) -> AddressInTile {
+            return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row, Eigen::Index col) mutable {
+                move_in_tile(stage, row, col, place);
+                return index.at(place);
+            };
         };
         for (const bool bounded : {true, false})
             candidates.push_back(
-                {{{"reads", index.text}}, reads(stage, addresses, bounded), index.parameters + 1});
+                {{{"reads", index.text}}, reads(stage, addresses, bounded), index.choices + 1});
     }
     return candidates;
 }
@@ -194,7 +197,7 @@ ReadAt read_by(const AddressMap& described, std::int64_t ld) {
     return [=, map = in_rows_of(described, ld)](const SearchedTile&, Eigen::Index row,
                                                 Eigen::Index col) -> std::optional<std::int64_t> {
         const std::int64_t at = map.apply(row, col);
-        if (at < 0 || (map.row_of && map.row_of(row, col) != at / ld)) return std::nullopt;
+        if (at < 0 || (map.has_rows() && map.row_of(row, col) != at / ld)) return std::nullopt;
         return at;
     };
 }
@@ -214,10 +217,6 @@ Estimate moved(const SearchedTile& site, const Estimate& right, const ReadAt& re
         }
     }
     return estimate;
-}
-
-AddressNames names_of_tile(Stage stage) {
-    return {place_name(ElementPlace::row, stage), place_name(ElementPlace::col, stage)};
 }
 
 /// A number that is looked for in a tile.
@@ -248,17 +247,7 @@ std::vector<AddressMap> maps_within_tiles(const Evidence& evidence, const TileOf
     };
     // What runs past a row is in the row before or in nobody's: both fit most elements.
     constexpr std::size_t most_kinds = 2;
-    return voted_maps(evidence, ld, names_of_tile(evidence.observed), sample_of, most_kinds);
-}
-
-/// Numbers that the index of an element may be made of, with one that counts nothing: it is a sum of one term.
-std::vector<std::string_view> names_of_element(Stage stage) {
-    const AddressNames names = names_of_tile(stage);
-    return {names.row, names.col, "", "kv_tile", "q_block", "head"};
-}
-
-std::vector<std::int64_t> numbers_of_element(const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
-    return {row, col, 0, site.id.kv_tile, site.id.q_block, site.id.head};
+    return voted_maps(evidence, ld, axes_of_tile(evidence.observed), sample_of, most_kinds);
 }
 
 /// Indices of row, column and the tile's numbers that a few wrong elements speak for: where no map of a tile by itself
@@ -267,12 +256,18 @@ std::vector<TermRead> indices_within_tiles(const Evidence& evidence, const TileO
                                            const Sought& sought) {
     constexpr std::int64_t few = 64;
     constexpr std::size_t most = 4;
-    constexpr std::size_t no_term = 2;
     const Problem& problem = evidence.problem();
     const TileShape shape = tile_shape(problem, evidence.observed);
     TermQuestion question;
-    question.term = no_term;
-    question.lengths = {shape.rows, shape.cols, 1, problem.kv_tiles(), problem.q_blocks(), problem.heads};
+    const TileAxes axes = axes_of_tile(evidence.observed);
+    // An element is a sum of one term.
+    question.term = Coordinate::nothing;
+    question.ranges = {{axes.down, shape.rows},
+                       {axes.along, shape.cols},
+                       {Coordinate::nothing, 1},
+                       {Coordinate::kv_tile, problem.kv_tiles()},
+                       {Coordinate::q_block, problem.q_blocks()},
+                       {Coordinate::head, problem.heads}};
     const std::int64_t step = evidence.wrong_elements / few | 1;
     std::int64_t met = 0;
     for (const Observation& seen : evidence.seen) {
@@ -288,7 +283,7 @@ std::vector<TermRead> indices_within_tiles(const Evidence& evidence, const TileO
             if (!seen.is_wrong(row, col) || met++ % step != 0 || !tells_address(seen.got(row, col))) continue;
             const SoughtValue one = sought(seen, row, col);
             if (!std::isfinite(one.value) || !std::isfinite(one.tolerance)) continue;
-            question.results.push_back({numbers_of_element(seen.site, row, col),
+            question.results.push_back({element_place(evidence.observed, seen.site, row, col),
                                         question.memories.size() - 1,
                                         {1.0},
                                         0,
@@ -314,12 +309,12 @@ std::vector<ReadWithinTile> reads_within_tiles(const Evidence& evidence, const T
     std::vector<ReadWithinTile> reads;
     for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought))
         reads.push_back({map.text(), cost_of(map), read_by(map, ld)});
-    const std::vector<std::string_view> names = names_of_element(evidence.observed);
     for (const TermRead& read : indices_within_tiles(evidence, tile_of, sought)) {
-        const auto at = [=](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
-            return std::optional(read.address.of(numbers_of_element(site, row, col), ld));
+        const auto at = [=, stage = evidence.observed](const SearchedTile& site, Eigen::Index row,
+                                                       Eigen::Index col) {
+            return std::optional(read.address.at(element_place(stage, site, row, col), ld));
         };
-        reads.push_back({read.address.text(names, ld), 1 + read.parameters(), at});
+        reads.push_back({read.address.text(ld), 1 + read.choices(), at});
     }
     return reads;
 }

@@ -26,17 +26,16 @@ void add_samples(const Observation& seen, bool whole, Eigen::Index most, const S
 }
 
 void add_new(const AddressMap& map, std::vector<AddressMap>& maps) {
-    const auto is_same = [&](const AddressMap& other) { return map.text() == other.text(); };
-    if (std::ranges::none_of(maps, is_same)) maps.push_back(map);
+    if (std::ranges::find(maps, map.index, &AddressMap::index) == maps.end()) maps.push_back(map);
 }
 
-void propose(std::span<const AddressSample> samples, std::int64_t ld, const AddressNames& names,
-             std::size_t most, std::vector<AddressMap>& maps) {
-    for (const AddressMap& map : find_address_maps(samples, ld, names, most))
+void propose(std::span<const AddressSample> samples, std::int64_t ld, const TileAxes& axes, std::size_t most,
+             std::vector<AddressMap>& maps) {
+    for (const AddressMap& map : find_address_maps(samples, ld, axes, most))
         if (map.parameters > 0) add_new(map, maps);
 }
 
-void add_maps_of_tiles(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+void add_maps_of_tiles(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                        const SampleOf& sample_of, std::size_t most, std::vector<AddressMap>& maps) {
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
@@ -44,13 +43,13 @@ void add_maps_of_tiles(const Evidence& evidence, std::int64_t ld, const AddressN
         for (const bool whole : {true, false}) {
             std::vector<AddressSample> samples;
             add_samples(seen, whole, most_samples, sample_of, samples);
-            propose(samples, ld, names, most, maps);
+            propose(samples, ld, axes, most, maps);
         }
     }
 }
 
 /// Where few rows of a tile are wrong, and where the array's strides matter, several tiles tell together.
-void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                      const SampleOf& sample_of, std::size_t most, std::vector<AddressMap>& maps) {
     const auto bad = std::ranges::count_if(evidence.seen, &Observation::is_bad);
     const auto tiles = std::min<std::int64_t>(bad, most_pooled_tiles);
@@ -60,7 +59,7 @@ void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNam
         for (std::int64_t i = 0; i < tiles; ++i)
             add_samples(evidence.seen[std::size_t(i * bad / tiles)], whole, most_samples / tiles, sample_of,
                         samples);
-        propose(samples, ld, names, most, maps);
+        propose(samples, ld, axes, most, maps);
     }
 }
 
@@ -68,10 +67,11 @@ bool counts_queries(Stage stage) {
     return stage_info(stage).row_axis == Axis::query;
 }
 
-AddressNames names_counted_from(Stage stage, CountedFrom from) {
-    const std::string_view in_head = counts_queries(stage) ? "query" : "key";
-    constexpr std::string_view in_array = "flat_row";
-    return {from == CountedFrom::tile ? "row" : from == CountedFrom::head ? in_head : in_array, "d"};
+TileAxes axes_counted_from(Stage stage, CountedFrom from) {
+    const Coordinate in_head = counts_queries(stage) ? Coordinate::query : Coordinate::key;
+    return {from == CountedFrom::tile   ? Coordinate::row
+            : from == CountedFrom::head ? in_head
+                                        : Coordinate::flat_row};
 }
 
 /// The batch entry and head of the array that a tile is of, and the tile's first row in it.
@@ -88,11 +88,11 @@ PlaceInArray place_in_array(const SearchedTile& site, Stage stage) {
 
 }  // namespace
 
-std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                                    const SampleOf& sample_of, std::size_t most) {
     std::vector<AddressMap> maps;
-    add_maps_of_tiles(evidence, ld, names, sample_of, most, maps);
-    add_pooled_maps(evidence, ld, names, sample_of, most, maps);
+    add_maps_of_tiles(evidence, ld, axes, sample_of, most, maps);
+    add_pooled_maps(evidence, ld, axes, sample_of, most, maps);
     return maps;
 }
 
@@ -122,7 +122,7 @@ std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evi
     const Counting own = counting(first, stage, array, CountedFrom::tile);
     std::map<CountedFrom, std::vector<AddressMap>> maps;
     for (const CountedFrom from : {CountedFrom::tile, CountedFrom::head, CountedFrom::array}) {
-        const AddressNames names = names_counted_from(stage, from);
+        const TileAxes axes = axes_counted_from(stage, from);
         const auto sample_of = [&](const Observation& seen, Eigen::Index row,
                                    Eigen::Index col) -> std::optional<AddressSample> {
             std::optional<std::vector<std::int64_t>> sources = sources_of(seen, row, col);
@@ -132,16 +132,16 @@ std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evi
             return AddressSample{counted.first_row + row, col, std::move(*sources)};
         };
         if (from == CountedFrom::tile) {
-            maps[from] = voted_maps(evidence, array.cols, names, sample_of, most);
+            maps[from] = voted_maps(evidence, array.cols, axes, sample_of, most);
             continue;
         }
-        add_pooled_maps(evidence, array.cols, names, sample_of, most, maps[from]);
+        add_pooled_maps(evidence, array.cols, axes, sample_of, most, maps[from]);
         const Counting counted = counting(first, stage, array, from);
         for (const AddressMap& map : maps[CountedFrom::tile]) {
             if (!map.strides) continue;
             Strides strides = *map.strides;
             strides.offset += own.address - counted.address - strides.down * counted.first_row;
-            add_new(map_of_strides(strides, array.cols, names), maps[from]);
+            add_new(map_of_strides(strides, array.cols, axes), maps[from]);
         }
     }
     // Of a single head both are the same; where there are more, another leading dimension moves all that follow.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "oracle/causes/evidence.h"
-#include "oracle/identify/address_map.h"
-#include "oracle/identify/value_index.h"
+#include "oracle/solve/address_map.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -21,7 +21,7 @@ using SampleOf =
 
 /// Maps that bad tiles speak for, each tile by itself and several together, each once. `ld`: elements from a row of
 /// the array to the next. `most`: maps of the same samples, where several fit.
-std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                                    const SampleOf& sample_of, std::size_t most = 1);
 
 /// An operand or an output of all heads, [batch][heads][length][cols].

@@ -1,8 +1,7 @@
 #include "oracle/causes/array_strides.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace tilescope {
@@ -12,23 +11,43 @@ namespace {
 /// Tiles that are asked.
 constexpr std::size_t most_asked_tiles = 16;
 
-using Stride = ArrayStrides::Stride;
+/// The extents that strides of an output are products of.
+constexpr std::array<Coordinate, 3> factors = {Coordinate::heads, Coordinate::seqlen_q,
+                                               Coordinate::head_dim_v};
 
-constexpr std::array<Stride, 4> own_strides = {
-    {{0, true, true, true, true}, {0, true, false, true, true}, {0, true, false, false, true}, {1}}};
+/// A product of some of them: of those whose bit is set.
+struct StrideProduct {
+    std::int64_t number = 1;
+    std::optional<Expr> expr{};
+    int count = 0;
+};
 
-/// The stride of `axis` that equals the number: the one that it should be, the smallest product of extents, or the
-/// number itself.
-Stride stride_of(std::int64_t number, std::size_t axis, const ArrayOfHeads& array) {
-    if (own_strides[axis].in(array) == number) return own_strides[axis];
-    for (const int factors : {1, 2, 3}) {
-        for (int bits = 1; bits < 8; ++bits) {
-            const Stride product{0, true, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
-            const bool has_them = product.heads + product.length + product.cols == factors;
-            if (number > 1 && has_them && product.in(array) == number) return product;
-        }
+StrideProduct product_of(unsigned bits, const ArrayOfHeads& array) {
+    const std::array<std::int64_t, 3> extents = {array.heads, array.length, array.cols};
+    StrideProduct product;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+        if ((bits >> i & 1) == 0) continue;
+        product.number *= extents[i];
+        product.expr = product.expr ? *product.expr * factors[i] : Expr(factors[i]);
+        ++product.count;
     }
-    return {number};
+    return product;
+}
+
+/// Of batch, head, query and d.
+constexpr std::array<unsigned, 4> own_products = {7, 6, 4, 0};
+
+/// `of` times the number, told as the product that it should be, as the smallest product of extents, or as the number itself;
+/// nullopt of 0.
+std::optional<Expr> term_of(Coordinate of, std::int64_t number, unsigned own, const ArrayOfHeads& array) {
+    if (number == 0) return std::nullopt;
+    if (number == 1) return Expr(of);
+    std::vector<StrideProduct> products = {product_of(own, array)};
+    for (const int count : {1, 2, 3})
+        for (unsigned bits = 1; bits < 8; ++bits)
+            if (StrideProduct next = product_of(bits, array); next.count == count) products.push_back(next);
+    const auto told = std::ranges::find(products, number, &StrideProduct::number);
+    return Expr(of) * (told != products.end() ? *told->expr : Expr(number));
 }
 
 /// Of one tile: addresses are down * query + along * col + base.
@@ -51,7 +70,7 @@ std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const Arra
                     if (whole || seen.is_wrong(i, j))
                         if (auto sources = sources_of(seen, i, j))
                             samples.push_back({seen.site.first_row + i, j, std::move(*sources)});
-            const auto map = find_address_map(samples, array.cols, {"query", "d"});
+            const auto map = find_address_map(samples, array.cols, {Coordinate::query, Coordinate::d});
             if (!map || !map->strides) continue;
             const bool is_own = map->strides->down == array.cols && map->strides->along == 1 &&
                                 map->strides->offset == origin(seen.site, evidence.acts, array) -
@@ -81,47 +100,6 @@ std::optional<std::int64_t> rise_of(const std::vector<StridesOfTile>& tiles, con
 
 }  // namespace
 
-std::int64_t Stride::in(const ArrayOfHeads& array) const {
-    if (!is_product) return number;
-    return (heads ? array.heads : 1) * (length ? array.length : 1) * (cols ? array.cols : 1);
-}
-
-std::string Stride::text() const {
-    if (!is_product) return std::to_string(number);
-    std::string text;
-    const auto add = [&](bool has_it, const char* name) {
-        if (has_it) text += (text.empty() ? "" : " * ") + std::string(name);
-    };
-    add(heads, "heads");
-    add(length, "seqlen_q");
-    add(cols, "head_dim_v");
-    return text;
-}
-
-std::int64_t ArrayStrides::address(const ArrayOfHeads& array, std::int64_t batch, std::int64_t head,
-                                   std::int64_t query, std::int64_t col) const {
-    return offset + batch * strides[0].in(array) + head * strides[1].in(array) +
-           query * strides[2].in(array) + col * strides[3].in(array);
-}
-
-std::string ArrayStrides::text() const {
-    constexpr std::array<const char*, 4> names = {"batch", "head", "query", "d"};
-    std::string text;
-    for (std::size_t axis = 0; axis < strides.size(); ++axis) {
-        if (strides[axis] == Stride{0}) continue;
-        const std::string factor = strides[axis] == Stride{1} ? "" : " * " + strides[axis].text();
-        text += (text.empty() ? "" : " + ") + std::string(names[axis]) + factor;
-    }
-    if (offset != 0) text += fmt::format(" {} {}", offset < 0 ? '-' : '+', std::abs(offset));
-    return "[" + text + "]";
-}
-
-int ArrayStrides::parameters() const {
-    int changed = offset != 0;
-    for (std::size_t axis = 0; axis < strides.size(); ++axis) changed += strides[axis] != own_strides[axis];
-    return changed;
-}
-
 std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayOfHeads& array,
                                           const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles = strides_of_tiles(evidence, array, sources_of);
@@ -132,16 +110,28 @@ std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayO
     });
     const auto batch = [](const TileId& id) { return id.batch; };
     const auto head = [](const TileId& id) { return id.head; };
-    const std::int64_t by_head = rise_of(tiles, head, batch, 0).value_or(own_strides[1].in(array));
-    const std::int64_t by_batch = rise_of(tiles, batch, head, by_head).value_or(own_strides[0].in(array));
-    ArrayStrides found;
-    found.offset = first.base - by_batch * first.id.batch - by_head * first.id.head;
-    found.strides = {stride_of(by_batch, 0, array), stride_of(by_head, 1, array),
-                     stride_of(first.down, 2, array), stride_of(array.cols == 1 ? 1 : first.along, 3, array)};
+    const std::int64_t by_head =
+        rise_of(tiles, head, batch, 0).value_or(product_of(own_products[1], array).number);
+    const std::int64_t by_batch =
+        rise_of(tiles, batch, head, by_head).value_or(product_of(own_products[0], array).number);
+    const std::int64_t offset = first.base - by_batch * first.id.batch - by_head * first.id.head;
     const auto agree = std::ranges::count_if(tiles, [&](const StridesOfTile& tile) {
-        return tile.base == found.offset + by_batch * tile.id.batch + by_head * tile.id.head;
+        return tile.base == offset + by_batch * tile.id.batch + by_head * tile.id.head;
     });
-    if (4 * agree < 3 * std::ssize(tiles) || found.parameters() == 0) return std::nullopt;
+    if (4 * agree < 3 * std::ssize(tiles)) return std::nullopt;
+    const std::array<std::int64_t, 4> strides = {by_batch, by_head, first.down,
+                                                 array.cols == 1 ? 1 : first.along};
+    constexpr std::array<Coordinate, 4> axes = {Coordinate::batch, Coordinate::head, Coordinate::query,
+                                                Coordinate::d};
+    std::optional<Expr> sum;
+    ArrayStrides found{{}, offset != 0};
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+        found.choices += strides[axis] != product_of(own_products[axis], array).number;
+        const std::optional<Expr> term = term_of(axes[axis], strides[axis], own_products[axis], array);
+        if (term) sum = sum ? *sum + *term : *term;
+    }
+    if (found.choices == 0) return std::nullopt;
+    found.address = moved_by(sum.value_or(0), offset);
     return found;
 }
 

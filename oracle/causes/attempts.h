@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "oracle/identify/effort.h"
 #include "oracle/judge/diagnosis.h"
+#include "oracle/solve/effort.h"
 
 namespace tilescope {
 

@@ -6,7 +6,7 @@
 
 #include "dump/schema/dtype.h"
 #include "oracle/causes/table.h"
-#include "oracle/identify/curve.h"
+#include "oracle/solve/curve.h"
 
 namespace tilescope {
 

@@ -24,9 +24,7 @@ std::string_view place_name(ElementPlace place, Stage stage) {
     constexpr std::array<std::string_view, element_places> names = {
         "batch", "head", "q_block", "kv_tile", "row", "", "query", "key", "key - query", "(m > m_old)"};
     if (place != ElementPlace::col) return names[std::size_t(place)];
-    const Axis axis = stage_info(stage).col_axis;
-    if (axis == Axis::unit) return "lane";
-    return axis == Axis::feature ? "d" : "col";
+    return coordinate_name(axes_of_tile(stage).along);
 }
 
 std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
@@ -57,6 +55,37 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
             return has_risen(site, stage, row);
     }
     return 0;
+}
+
+Place element_place(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+    const StageInfo& info = stage_info(stage);
+    const Problem& problem = site.call->problem;
+    Place place = Place::in(site.world->recording().problem());
+    place[Coordinate::batch] = site.id.batch;
+    place[Coordinate::head] = site.id.head;
+    place[Coordinate::kv_head] = problem.head_kv(site.id.head);
+    place[Coordinate::q_block] = site.id.q_block;
+    place[Coordinate::kv_tile] = site.id.kv_tile;
+    place[Coordinate::first_row] = info.row_axis == Axis::query ? site.first_row : site.first_key;
+    place[Coordinate::first_col] = info.col_axis == Axis::key ? site.first_key : 0;
+    move_in_tile(stage, row, col, place);
+    return place;
+}
+
+void move_in_tile(Stage stage, Eigen::Index row, Eigen::Index col, Place& place) {
+    const StageInfo& info = stage_info(stage);
+    place[Coordinate::row] = row;
+    place[axes_of_tile(stage).along] = col;
+    place[info.row_axis == Axis::query ? Coordinate::query : Coordinate::key] =
+        place[Coordinate::first_row] + row;
+    if (info.col_axis == Axis::key) place[Coordinate::key] = place[Coordinate::first_col] + col;
+}
+
+TileAxes axes_of_tile(Stage stage) {
+    const Axis axis = stage_info(stage).col_axis;
+    return {Coordinate::row, axis == Axis::unit      ? Coordinate::lane
+                             : axis == Axis::feature ? Coordinate::d
+                                                     : Coordinate::col};
 }
 
 std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "oracle/causes/site.h"
+#include "oracle/describe/coordinate.h"
 
 namespace tilescope {
 
@@ -30,6 +31,13 @@ std::string_view place_name(ElementPlace place, Stage stage);
 /// 0 where the stage's elements do not differ by it.
 std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
                       Eigen::Index col);
+
+/// All coordinates of the element of a tile, and the extents of the recording.
+Place element_place(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
+/// Goes on to another element of the same tile.
+void move_in_tile(Stage stage, Eigen::Index row, Eigen::Index col, Place& place);
+/// The coordinates of a tile's rows and columns: "row", and "col" of keys, "d" of head elements, "lane" of partial sums.
+TileAxes axes_of_tile(Stage stage);
 
 /// What the place counts up to in a call of this problem, and its name: "seqlen_kv" of keys. 0 where that has no name.
 std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage);

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "oracle/causes/table.h"
-#include "oracle/identify/address_map.h"
-#include "oracle/identify/value_index.h"
 #include "oracle/replay/tiles.h"
+#include "oracle/solve/address_map.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -123,7 +123,7 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
             if (by_rows && !samples.back().sources.empty()) break;
         }
     }
-    return find_address_map(samples, memory.ld, {"row", "col"});
+    return find_address_map(samples, memory.ld, {Coordinate::row, Coordinate::col});
 }
 
 /// The tile's numbers as the map takes them; unknown beyond what is known of the memory.

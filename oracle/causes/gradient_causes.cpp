@@ -7,8 +7,8 @@
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
 #include "oracle/formula/scores.h"
-#include "oracle/identify/combination.h"
 #include "oracle/replay/tiles.h"
+#include "oracle/solve/combination.h"
 
 namespace tilescope {
 

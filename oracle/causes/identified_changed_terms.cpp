@@ -9,7 +9,7 @@
 #include "oracle/causes/curves.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/formula/budget.h"
-#include "oracle/identify/factor_function.h"
+#include "oracle/solve/factor_function.h"
 
 namespace tilescope {
 

@@ -12,7 +12,7 @@
 #include "oracle/causes/merge_addresses.h"
 #include "oracle/causes/merge_reads.h"
 #include "oracle/causes/signature.h"
-#include "oracle/identify/number.h"
+#include "oracle/solve/number.h"
 
 namespace tilescope {
 
@@ -21,7 +21,7 @@ namespace {
 /// A wrong element of o, with the states that it is merged of.
 struct MergedElement {
     const MergeStates* states = nullptr;
-    MergePlace at;
+    Place at;
     double got = 0;
     double expected = 0;
     double error = 0;
@@ -114,48 +114,45 @@ class MergeCandidates {
 struct MergedRead {
     std::string name;
     MergedArray array;
-    std::function<void(const MergeNumber&, MergeReads&)> set;
+    std::function<void(const Expr&, MergeReads&)> set;
 };
 
 /// One array of a kernel that keeps acc, l and weights, then what one that keeps the outputs and lse of splits reads.
 std::vector<MergedRead> merged_reads(const MergeStates& states) {
-    const MergedArray acc{states.splits(), states.block_rows(), states.head_dim(), "d"};
-    const MergedArray l{states.splits(), states.block_rows(), states.lanes(), "lane"};
-    const MergedArray one{states.splits(), states.block_rows(), 1, ""};
-    const auto state = [dim = acc.elements](const MergeNumber& address) {
-        return [=](const MergePlace& at) { return address(at) * dim + at.element; };
-    };
-    const auto lanes = [count = l.elements](const MergeNumber& address) {
-        return [=](const MergePlace& at) { return address(at) * count + at.element; };
+    const MergedArray acc{states.splits(), states.block_rows(), states.head_dim(), Coordinate::d};
+    const MergedArray l{states.splits(), states.block_rows(), states.lanes(), Coordinate::lane};
+    const MergedArray one{states.splits(), states.block_rows()};
+    const auto state = [dim = acc.elements](const Expr& address) { return address * dim + Coordinate::d; };
+    const auto lanes = [count = l.elements](const Expr& address) {
+        return address * count + Coordinate::lane;
     };
     std::vector<MergedRead> reads = {
-        {"acc", acc, [](const MergeNumber& address, MergeReads& to) { to.acc = address; }},
-        {"l", l, [](const MergeNumber& address, MergeReads& to) { to.l = address; }},
-        {"acc and l", one, [=](const MergeNumber& address, MergeReads& to) {
+        {"acc", acc, [](const Expr& address, MergeReads& to) { to.acc = address; }},
+        {"l", l, [](const Expr& address, MergeReads& to) { to.l = address; }},
+        {"acc and l", one, [=](const Expr& address, MergeReads& to) {
              to.acc = state(address);
              to.l = lanes(address);
          }}};
     if (states.splits() == 1) return reads;
-    const auto weigh_both = [](const MergeNumber& address, MergeReads& to) {
+    const auto weigh_both = [](const Expr& address, MergeReads& to) {
         to.weight_of_acc = to.weight_of_l = address;
     };
     const std::vector<MergedRead> of_splits = {
-        {"weights of acc", one,
-         [](const MergeNumber& address, MergeReads& to) { to.weight_of_acc = address; }},
-        {"weights of l", one, [](const MergeNumber& address, MergeReads& to) { to.weight_of_l = address; }},
+        {"weights of acc", one, [](const Expr& address, MergeReads& to) { to.weight_of_acc = address; }},
+        {"weights of l", one, [](const Expr& address, MergeReads& to) { to.weight_of_l = address; }},
         {"weights", one, weigh_both},
         {"outputs of splits", one,
-         [=](const MergeNumber& address, MergeReads& to) {
+         [=](const Expr& address, MergeReads& to) {
              to.of_outputs = true;
              to.acc = state(address);
          }},
         {"lse of splits", one,
-         [=](const MergeNumber& address, MergeReads& to) {
+         [=](const Expr& address, MergeReads& to) {
              to.of_outputs = true;
              weigh_both(address, to);
          }},
         {"lse of splits, but for their sum,", one,
-         [](const MergeNumber& address, MergeReads& to) {
+         [](const Expr& address, MergeReads& to) {
              to.of_outputs = true;
              to.weight_of_acc = address;
          }},
@@ -172,7 +169,7 @@ std::vector<Candidate> merge_reads_elsewhere(const Evidence& evidence) {
         for (const MergeAddress& address : merge_addresses(evidence.problem(), read.array)) {
             MergeReads reads;
             read.set(address.address, reads);
-            candidates.add("reads", read.name + " " + address.text, address.numbers, reads);
+            candidates.add("reads", read.name + " " + address.text, address.choices, reads);
         }
     }
     return candidates.take();
@@ -182,35 +179,29 @@ std::vector<Candidate> merge_reads_elsewhere(const Evidence& evidence) {
 
 /// Where a loop may begin or end in place of its own bounds.
 struct MergeBound {
-    std::string text;
-    MergeNumber at;
+    Expr at;
     bool is_first = false;
-    int numbers = 1;
+    int choices = 1;
+
+    /// "from 2", "before 4 - row % 2"
+    std::string text() const { return (is_first ? "from " : "before ") + at.text(); }
 };
 
 std::vector<MergeBound> merge_bounds(std::int64_t count) {
     constexpr std::int64_t beyond = 16;
     std::vector<MergeBound> bounds;
     for (std::int64_t n = 1; n < count + beyond; ++n) {
-        const auto constant = [](std::int64_t at) { return [=](const MergePlace&) { return at; }; };
-        if (n < count) bounds.push_back({fmt::format("from {}", n), constant(n), true});
-        if (n <= beyond) bounds.push_back({fmt::format("from -{}", n), constant(-n), true});
-        if (n != count) bounds.push_back({fmt::format("before {}", n), constant(n)});
+        if (n < count) bounds.push_back({n, true});
+        if (n <= beyond) bounds.push_back({-n, true});
+        if (n != count) bounds.push_back({n});
     }
-    const std::pair<const char*, std::int64_t MergePlace::*> names[] = {{"row", &MergePlace::row},
-                                                                        {"query", &MergePlace::query},
-                                                                        {"head", &MergePlace::head},
-                                                                        {"split", &MergePlace::split}};
-    for (const auto& [name, member] : names) {
+    for (const Coordinate of : {Coordinate::row, Coordinate::query, Coordinate::head, Coordinate::split}) {
         for (const std::int64_t n : {2, 3, 4, 8, 16}) {
-            const auto rest = [=, of = member](const MergePlace& at) { return at.*of % n; };
-            const std::string text = fmt::format("{} % {}", name, n);
-            bounds.push_back({"from " + text, rest, true, 2});
-            bounds.push_back(
-                {fmt::format("from -({})", text), [=](const MergePlace& at) { return -rest(at); }, true, 2});
-            bounds.push_back({"before " + text, rest, false, 2});
-            bounds.push_back({fmt::format("before {} - {}", count, text),
-                              [=](const MergePlace& at) { return count - rest(at); }, false, 2});
+            const Expr rest = Expr(of) % n;
+            bounds.push_back({rest, true, 2});
+            bounds.push_back({Expr(-1) * rest, true, 2});
+            bounds.push_back({rest, false, 2});
+            bounds.push_back({Expr(count) - rest, false, 2});
         }
     }
     return bounds;
@@ -223,7 +214,7 @@ void set_bound(const MergeBound& bound, MergeRange& range) {
 /// Rows of o that are NaN, or are not.
 struct JudgedRow {
     std::shared_ptr<const MergeStates> states;
-    MergePlace at;
+    Place at;
     bool is_nan = false;
 };
 
@@ -255,7 +246,7 @@ std::vector<Candidate> maximum_of_some_splits(const Evidence& evidence) {
         };
         if (std::ranges::all_of(rows, is_right))
             candidates.push_back(
-                {{{"takes", "maximum of splits " + bound.text}}, merges_by(reads), 1 + bound.numbers});
+                {{{"takes", "maximum of splits " + bound.text()}}, merges_by(reads), 1 + bound.choices});
     }
     return candidates;
 }
@@ -269,7 +260,7 @@ std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
     for (const MergeBound& bound : merge_bounds(sample.any().lanes())) {
         MergeReads reads;
         set_bound(bound, reads.lanes);
-        candidates.add("adds", "l of lanes " + bound.text, bound.numbers, reads);
+        candidates.add("adds", "l of lanes " + bound.text(), bound.choices, reads);
     }
     const std::int64_t splits = sample.any().splits();
     if (splits == 1) return candidates.take();
@@ -281,9 +272,9 @@ std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
         set_bound(bound, of_l.splits_of_l);
         set_bound(bound, of_both.splits_of_acc);
         set_bound(bound, of_both.splits_of_l);
-        candidates.add("adds", "acc and l of splits " + bound.text, bound.numbers, of_both);
-        candidates.add("adds", "acc of splits " + bound.text, bound.numbers, of_acc);
-        candidates.add("adds", "l of splits " + bound.text, bound.numbers, of_l);
+        candidates.add("adds", "acc and l of splits " + bound.text(), bound.choices, of_both);
+        candidates.add("adds", "acc of splits " + bound.text(), bound.choices, of_acc);
+        candidates.add("adds", "l of splits " + bound.text(), bound.choices, of_l);
     }
     return candidates.take();
 }

@@ -9,8 +9,8 @@
 
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
-#include "oracle/identify/combination.h"
-#include "oracle/identify/least_squares.h"
+#include "oracle/solve/combination.h"
+#include "oracle/solve/least_squares.h"
 
 namespace tilescope {
 

@@ -7,8 +7,8 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/number.h"
-#include "oracle/identify/weights.h"
+#include "oracle/solve/number.h"
+#include "oracle/solve/weights.h"
 
 namespace tilescope {
 

@@ -8,7 +8,7 @@
 #include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/number.h"
+#include "oracle/solve/number.h"
 
 namespace tilescope {
 

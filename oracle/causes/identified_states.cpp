@@ -9,7 +9,7 @@
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/formula/products.h"
-#include "oracle/identify/number.h"
+#include "oracle/solve/number.h"
 
 namespace tilescope {
 

@@ -9,8 +9,8 @@
 #include "oracle/causes/signature.h"
 #include "oracle/causes/sum_ranges.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/index_formula.h"
-#include "oracle/identify/weights.h"
+#include "oracle/solve/fitted_index.h"
+#include "oracle/solve/weights.h"
 
 namespace tilescope {
 
@@ -62,16 +62,16 @@ struct WeightsTold {
 };
 
 /// Whole numbers that are computed from the number of their term; nullopt of others.
-std::optional<WeightsTold> weights_by_formula(std::string_view name, const std::vector<double>& weights) {
+std::optional<WeightsTold> weights_by_formula(Coordinate of, const std::vector<double>& weights) {
     std::vector<std::pair<std::int64_t, std::int64_t>> table;
     for (std::size_t i = 0; i < weights.size(); ++i) {
         if (weights[i] != std::round(weights[i])) return std::nullopt;
         table.emplace_back(std::int64_t(i), std::int64_t(weights[i]));
     }
-    const std::optional<IndexFormula> formula = describe_indices(table, name);
-    const auto is_of = [&](const auto& entry) { return formula->apply(entry.first) == entry.second; };
+    const std::optional<Expr> formula = fitted_index(table, of);
+    const auto is_of = [&](const auto& entry) { return formula->at(of, entry.first) == entry.second; };
     if (!formula || !std::ranges::all_of(table, is_of)) return std::nullopt;
-    return WeightsTold{formula->text + " times", std::max(1, formula->parameters)};
+    return WeightsTold{formula->text() + " times", std::max(1, formula->choices())};
 }
 
 WeightsTold told_weights(const Evidence& evidence, TermIndex index, const std::vector<double>& weights) {
@@ -81,12 +81,12 @@ WeightsTold told_weights(const Evidence& evidence, TermIndex index, const std::v
     std::set<double> values(weights.begin(), weights.end());
     if (values.size() == 1) return {"all " + times(weights[0]) + " times", 1};
     values.erase(1);
-    const std::string_view name = is_over_head(evidence.acts)        ? "d"
-                                  : is_of_all_queries(evidence.acts) ? "row"
-                                                                     : "col";
+    const Coordinate of = is_over_head(evidence.acts)        ? Coordinate::d
+                          : is_of_all_queries(evidence.acts) ? Coordinate::row
+                                                             : Coordinate::col;
     // A few numbers are told by where they are.
     if (values.size() > 2 && index == TermIndex::within_tile)
-        if (auto told = weights_by_formula(name, weights)) return *told;
+        if (auto told = weights_by_formula(of, weights)) return *told;
     const std::size_t period = repeat_of(weights);
     if (values.size() > 1 && period > 1 && period <= 16) {
         std::vector<std::string> in_turn;

@@ -8,7 +8,7 @@
 #include "oracle/causes/curves.h"
 #include "oracle/causes/some_terms.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/factor_function.h"
+#include "oracle/solve/factor_function.h"
 
 namespace tilescope {
 

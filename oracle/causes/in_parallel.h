@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <exception>
 
-#include "oracle/identify/effort.h"
 #include "oracle/judge/team.h"
+#include "oracle/solve/effort.h"
 
 namespace tilescope {
 

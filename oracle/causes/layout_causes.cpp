@@ -4,8 +4,8 @@
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/whole_head.h"
-#include "oracle/identify/index_formula.h"
 #include "oracle/replay/tiles.h"
+#include "oracle/solve/fitted_index.h"
 
 namespace tilescope {
 
@@ -116,7 +116,7 @@ std::vector<Candidate> first_columns_only(const Evidence& evidence) {
 std::string permutation_text(const std::vector<std::int64_t>& from) {
     std::vector<std::pair<std::int64_t, std::int64_t>> table;
     for (const std::int64_t place : from) table.emplace_back(std::ssize(table), place);
-    if (const auto formula = describe_indices(table, "col")) return formula->text;
+    if (const auto formula = fitted_index(table, Coordinate::col)) return formula->text();
     std::string text;
     for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
         text += (i == 0 ? "" : " ") + digits(from[i]);

@@ -5,138 +5,131 @@
 #include <algorithm>
 #include <utility>
 
-#include "oracle/identify/index_forms.h"
+#include "oracle/describe/edits.h"
 
 namespace tilescope {
 
 namespace {
 
-/// A number that a place has.
-struct Coordinate {
-    std::string name;
-    std::int64_t MergePlace::*member;
-    std::int64_t extent = 0;
+/// The numbers of an address, and how far apart splits and rows are.
+struct ReadAddress {
+    Expr split = Coordinate::split;
+    Expr row = Coordinate::row;
+    Expr element;
+    Expr rows;
+    Expr elements;
+    bool has_elements = false;
+
+    Expr expr() const {
+        const Expr state = split * rows + row;
+        return has_elements ? state * elements + element : state;
+    }
 };
 
-std::vector<Coordinate> coordinates_of(const MergedArray& array) {
-    std::vector<Coordinate> coordinates;
-    if (array.splits > 1) coordinates.push_back({"split", &MergePlace::split, array.splits});
-    coordinates.push_back({"row", &MergePlace::row, array.rows});
-    if (!array.element.empty()) coordinates.push_back({array.element, &MergePlace::element, array.elements});
-    return coordinates;
+ReadAddress own_address(const MergedArray& array) {
+    ReadAddress own;
+    own.element = array.element;
+    own.rows = array.rows;
+    own.elements = array.elements;
+    own.has_elements = array.element != Coordinate::nothing;
+    return own;
 }
 
-std::vector<Coordinate> other_coordinates(const Coordinate& than) {
-    std::vector<Coordinate> others;
-    for (const Coordinate& other : {Coordinate{"split", &MergePlace::split},
-                                    {"row", &MergePlace::row},
-                                    {"query", &MergePlace::query},
-                                    {"head", &MergePlace::head}})
-        if (other.name != than.name) others.push_back(other);
-    return others;
+/// A number of the address that counts something.
+struct CountedNumber {
+    CoordinateRange range;
+    Expr ReadAddress::*part;
+};
+
+std::vector<CountedNumber> numbers_of(const MergedArray& array) {
+    std::vector<CountedNumber> numbers;
+    if (array.splits > 1) numbers.push_back({{Coordinate::split, array.splits}, &ReadAddress::split});
+    numbers.push_back({{Coordinate::row, array.rows}, &ReadAddress::row});
+    if (array.element != Coordinate::nothing)
+        numbers.push_back({{array.element, array.elements}, &ReadAddress::element});
+    return numbers;
 }
 
-std::int64_t address_in(const MergedArray& array, const MergePlace& at) {
-    const std::int64_t state = at.split * array.rows + at.row;
-    return array.element.empty() ? state : state * array.elements + at.element;
+/// Collects addresses that are otherwise than the own one of an array.
+struct OtherAddresses {
+    ReadAddress own;
+    std::vector<MergeAddress> all{};
+
+    void add(const std::string& text, Expr ReadAddress::*part, const Expr& instead, int choices) {
+        ReadAddress next = own;
+        next.*part = instead;
+        all.push_back({text, next.expr(), choices});
+    }
+};
+
+void add_edits(const CountedNumber& number, OtherAddresses& addresses) {
+    const std::string_view name = coordinate_name(number.range.coordinate);
+    for (const Expr& edit : edits_of(number.range, number.range.length)) {
+        const std::string text = edit.text();
+        const int choices = edit.choices();
+        addresses.add(choices == 0 ? fmt::format("of {} {}", name, text) : "of " + text, number.part, edit,
+                      choices);
+    }
 }
 
-void add_replaced(const MergedArray& array, const Coordinate& of, const std::string& text, int numbers,
-                  const MergeNumber& instead, std::vector<MergeAddress>& addresses) {
-    addresses.push_back({text,
-                         [=, member = of.member](MergePlace at) {
-                             at.*member = instead(at);
-                             return address_in(array, at);
-                         },
-                         numbers});
-}
-
-void add_forms(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
-    for (const IndexFormula& form : index_forms(of.name, of.extent))
-        add_replaced(
-            array, of, "of " + (form.parameters == 0 ? of.name + " " : "") + form.text, form.parameters,
-            [form, member = of.member](const MergePlace& at) { return form.apply(at.*member); }, addresses);
-}
-
-/// Another name in the place of this one.
-void add_names(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
-    for (const Coordinate& other : other_coordinates(of))
-        add_replaced(
-            array, of, fmt::format("with {} for {}", other.name, of.name), 0,
-            [from = other.member](const MergePlace& at) { return at.*from; }, addresses);
-}
-
-/// The low bits of another name beside it.
-void add_swizzles(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
-    for (const Coordinate& other : other_coordinates(of))
-        for (const std::int64_t bits : {1, 3, 7, 15, 2, 4, 8, 16})
-            add_replaced(
-                array, of, fmt::format("of {} ^ ({} & {})", of.name, other.name, bits), 1,
-                [=, own = of.member, from = other.member](const MergePlace& at) {
-                    return at.*own ^ (at.*from & bits);
-                },
-                addresses);
-}
-
-void add_exchanged(const MergedArray& array, std::vector<MergeAddress>& addresses) {
-    const std::vector<Coordinate> coordinates = coordinates_of(array);
-    for (std::size_t i = 0; i + 1 < coordinates.size(); ++i) {
-        for (std::size_t j = i + 1; j < coordinates.size(); ++j) {
-            const auto a = coordinates[i].member;
-            const auto b = coordinates[j].member;
-            addresses.push_back(
-                {fmt::format("with {} and {} exchanged", coordinates[i].name, coordinates[j].name),
-                 [=](MergePlace at) {
-                     std::swap(at.*a, at.*b);
-                     return address_in(array, at);
-                 }});
+/// Another number in the place of this one, or its low bits beside it.
+void add_others(const CountedNumber& number, bool swizzled, OtherAddresses& addresses) {
+    const Coordinate own = number.range.coordinate;
+    for (const Coordinate other : {Coordinate::split, Coordinate::row, Coordinate::query, Coordinate::head}) {
+        if (other == own) continue;
+        if (!swizzled) {
+            addresses.add(fmt::format("with {} for {}", coordinate_name(other), coordinate_name(own)),
+                          number.part, other, 0);
+            continue;
+        }
+        for (const std::int64_t bits : {1, 3, 7, 15, 2, 4, 8, 16}) {
+            const Expr mixed = Expr(own) ^ (Expr(other) & bits);
+            addresses.add("of " + mixed.text(), number.part, mixed, 1);
         }
     }
 }
 
-MergedArray with_rows(MergedArray array, std::int64_t rows) {
-    array.rows = rows;
-    return array;
+void add_exchanged(const std::vector<CountedNumber>& numbers, OtherAddresses& addresses) {
+    for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+        for (std::size_t j = i + 1; j < numbers.size(); ++j) {
+            ReadAddress next = addresses.own;
+            std::swap(next.*numbers[i].part, next.*numbers[j].part);
+            addresses.all.push_back(
+                {fmt::format("with {} and {} exchanged", coordinate_name(numbers[i].range.coordinate),
+                             coordinate_name(numbers[j].range.coordinate)),
+                 next.expr()});
+        }
+    }
 }
 
-MergedArray with_elements(MergedArray array, std::int64_t elements) {
-    array.elements = elements;
-    return array;
-}
-
-void add_distance(const MergedArray& array, const std::string& name, std::int64_t distance, int numbers,
-                  std::vector<MergeAddress>& addresses) {
-    if (array.splits > 1 && distance != array.rows)
-        addresses.push_back(
-            {fmt::format("with splits {} rows apart", name),
-             [array = with_rows(array, distance)](const MergePlace& at) { return address_in(array, at); },
-             numbers});
-    if (!array.element.empty() && distance != array.elements)
-        addresses.push_back(
-            {fmt::format("with rows {} apart", name),
-             [array = with_elements(array, distance)](const MergePlace& at) { return address_in(array, at); },
-             numbers});
+void add_distance(const MergedArray& array, const Expr& distance, std::int64_t now,
+                  OtherAddresses& addresses) {
+    const std::string text = distance.text();
+    const int choices = distance.is_number() ? 1 : 0;
+    if (array.splits > 1 && now != array.rows)
+        addresses.add(fmt::format("with splits {} rows apart", text), &ReadAddress::rows, distance, choices);
+    if (array.element != Coordinate::nothing && now != array.elements)
+        addresses.add(fmt::format("with rows {} apart", text), &ReadAddress::elements, distance, choices);
 }
 
 }  // namespace
 
 std::vector<MergeAddress> merge_addresses(const Problem& problem, const MergedArray& array) {
-    std::vector<MergeAddress> addresses;
-    for (const Coordinate& of : coordinates_of(array)) {
-        add_names(array, of, addresses);
-        add_forms(array, of, addresses);
+    OtherAddresses addresses{own_address(array)};
+    const std::vector<CountedNumber> numbers = numbers_of(array);
+    for (const CountedNumber& number : numbers) {
+        add_others(number, false, addresses);
+        add_edits(number, addresses);
     }
-    for (const Coordinate& of : coordinates_of(array)) add_swizzles(array, of, addresses);
-    add_exchanged(array, addresses);
-    for (const auto& [name, distance] : {std::pair<const char*, std::int64_t>{"seqlen_q", problem.seqlen_q},
-                                         {"seqlen_kv", problem.seqlen_kv},
-                                         {"block_n", problem.block_n},
-                                         {"head_dim", problem.head_dim},
-                                         {"head_dim_v", problem.head_dim_v}})
-        add_distance(array, name, distance, 0, addresses);
+    for (const CountedNumber& number : numbers) add_others(number, true, addresses);
+    add_exchanged(numbers, addresses);
+    const Place extents = Place::in(problem);
+    for (const Coordinate extent : {Coordinate::seqlen_q, Coordinate::seqlen_kv, Coordinate::block_n,
+                                    Coordinate::head_dim, Coordinate::head_dim_v})
+        add_distance(array, extent, extents[extent], addresses);
     for (std::int64_t n = 0; n <= 2 * std::max(array.rows, array.elements); ++n)
-        add_distance(array, std::to_string(n), n, 1, addresses);
-    return addresses;
+        add_distance(array, n, n, addresses);
+    return std::move(addresses.all);
 }
 
 }  // namespace tilescope

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "oracle/causes/merge_reads.h"
+#include "oracle/describe/expr.h"
 
 namespace tilescope {
 
@@ -14,14 +14,15 @@ struct MergedArray {
     std::int64_t splits = 1;
     std::int64_t rows = 1;
     std::int64_t elements = 1;
-    std::string element;  ///< what its last number counts, "lane" or "d"; "": it has none
+    Coordinate element =
+        Coordinate::nothing;  ///< what its last number counts, lane or d; nothing: it has none
 };
 
 /// Where a merge may read an array in place of its own place, and how that is said.
 struct MergeAddress {
     std::string text;  ///< "of row ^ 4"
-    MergeNumber address;
-    int numbers = 0;  ///< in the text
+    Expr address;
+    int choices = 0;
 };
 
 /// Those that somebody may have written, the simplest first: one number of the address is another one, two are exchanged,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/causes/element_places.h"
 #include "oracle/formula/estimate.h"
 
 namespace tilescope {
@@ -19,8 +20,8 @@ struct Terms {
     std::int64_t last;
 };
 
-Terms terms_of(const MergeRange& range, const MergePlace& at, std::int64_t count) {
-    return {range.first ? range.first(at) : 0, range.last ? range.last(at) : count};
+Terms terms_of(const MergeRange& range, const Place& at, std::int64_t count) {
+    return {range.first ? range.first->at(at) : 0, range.last ? range.last->at(at) : count};
 }
 
 void add(double term, MergedSum& sum) {
@@ -56,38 +57,43 @@ MergeStates::MergeStates(const SearchedTile& site)
     }
 }
 
-MergePlace MergeStates::place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const {
-    return {0, row, col, site.id.head, site.first_row + row};
+Place MergeStates::place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const {
+    Place place = element_place(Stage::acc, site, row, col);
+    place[Coordinate::split] = 0;
+    return place;
 }
 
-double MergeStates::weights_grow(const MergeReads& reads, MergePlace at) const {
+double MergeStates::weights_grow(const MergeReads& reads, Place at) const {
     if (!reads.splits_of_max.first && !reads.splits_of_max.last) return 1;
     const Terms terms = terms_of(reads.splits_of_max, at, splits_);
     double largest = 0;
     double of_all = 0;
-    for (at.split = 0; at.split < splits_; ++at.split) {
-        const double weight = at_address(weight_, address(at.split, at.row));
+    for (at[Coordinate::split] = 0; at[Coordinate::split] < splits_; ++at[Coordinate::split]) {
+        const double weight = at_address(weight_, address(at[Coordinate::split], at[Coordinate::row]));
         of_all = std::max(of_all, weight);
-        if (at.split >= terms.first && at.split < terms.last) largest = std::max(largest, weight);
+        if (at[Coordinate::split] >= terms.first && at[Coordinate::split] < terms.last)
+            largest = std::max(largest, weight);
     }
     const double grow = of_all > 0 ? of_all / largest : 1;
     return grow > std::numeric_limits<float>::max() ? infinity : grow;
 }
 
-double MergeStates::weight(const MergeReads& reads, const MergeNumber& address_of, MergePlace at) const {
-    const std::int64_t address = address_of ? address_of(at) : this->address(at.split, at.row);
+double MergeStates::weight(const MergeReads& reads, const std::optional<Expr>& address_of, Place at) const {
+    const std::int64_t address =
+        address_of ? address_of->at(at) : this->address(at[Coordinate::split], at[Coordinate::row]);
     double weight = at_address(weight_, address);
     if (weight != 0) weight *= weights_grow(reads, at);
     return reads.of_outputs && weight != 0 ? weight * at_address(sum_, address) : weight;
 }
 
-std::optional<MergedSum> MergeStates::acc(const MergeReads& reads, MergePlace at) const {
+std::optional<MergedSum> MergeStates::acc(const MergeReads& reads, Place at) const {
     const Terms terms = terms_of(reads.splits_of_acc, at, splits_);
     MergedSum sum;
-    for (at.split = terms.first; at.split < terms.last; ++at.split) {
+    for (at[Coordinate::split] = terms.first; at[Coordinate::split] < terms.last; ++at[Coordinate::split]) {
         const double w = weight(reads, reads.weight_of_acc, at) + reads.added_to_weight_of_acc;
-        const std::int64_t own = address(at.split, at.row) * head_dim_ + at.element;
-        const std::int64_t from = reads.acc ? reads.acc(at) : own;
+        const std::int64_t own =
+            address(at[Coordinate::split], at[Coordinate::row]) * head_dim_ + at[Coordinate::d];
+        const std::int64_t from = reads.acc ? reads.acc->at(at) : own;
         double term = at_address(acc_, from);
         if (w == 0 && (!reads.may_be_nan || from == own || !std::isnan(term))) continue;
         if (reads.of_outputs) term = term == 0 ? 0 : term / at_address(sum_, from / head_dim_);
@@ -97,10 +103,10 @@ std::optional<MergedSum> MergeStates::acc(const MergeReads& reads, MergePlace at
     return sum;
 }
 
-std::optional<MergedSum> MergeStates::l(const MergeReads& reads, MergePlace at) const {
+std::optional<MergedSum> MergeStates::l(const MergeReads& reads, Place at) const {
     const Terms terms = terms_of(reads.splits_of_l, at, splits_);
     MergedSum sum;
-    for (at.split = terms.first; at.split < terms.last; ++at.split) {
+    for (at[Coordinate::split] = terms.first; at[Coordinate::split] < terms.last; ++at[Coordinate::split]) {
         const double w = weight(reads, reads.weight_of_l, at) + reads.added_to_weight_of_l;
         if (std::isnan(w)) return std::nullopt;
         if (w == 0) continue;
@@ -109,9 +115,10 @@ std::optional<MergedSum> MergeStates::l(const MergeReads& reads, MergePlace at) 
             continue;
         }
         const Terms lanes = terms_of(reads.lanes, at, lanes_);
-        for (at.element = lanes.first; at.element < lanes.last; ++at.element) {
-            const std::int64_t own = address(at.split, at.row) * lanes_ + at.element;
-            const double term = at_address(l_, reads.l ? reads.l(at) : own);
+        for (at[Coordinate::lane] = lanes.first; at[Coordinate::lane] < lanes.last; ++at[Coordinate::lane]) {
+            const std::int64_t own =
+                address(at[Coordinate::split], at[Coordinate::row]) * lanes_ + at[Coordinate::lane];
+            const double term = at_address(l_, reads.l ? reads.l->at(at) : own);
             if (std::isnan(term)) return std::nullopt;
             add(w * term, sum);
         }

@@ -1,37 +1,27 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "oracle/causes/walk.h"
+#include "oracle/describe/expr.h"
 
 namespace tilescope {
 
-/// What the merge of lanes and splits is at: a term of the sum over splits, and over lanes or of a head element.
-struct MergePlace {
-    std::int64_t split = 0;
-    std::int64_t row = 0;  ///< of the query block
-    std::int64_t element = 0;
-    std::int64_t head = 0;
-    std::int64_t query = 0;
-};
-using MergeNumber = std::function<std::int64_t(const MergePlace&)>;
-
 /// Terms from `first` up to, but without, `last`; empty: all of them.
 struct MergeRange {
-    MergeNumber first = {};
-    MergeNumber last = {};
+    std::optional<Expr> first{};
+    std::optional<Expr> last{};
 };
 
 /// How o is merged of the splits: sum w acc / sum w l, w = exp(m - top). Addresses are in arrays [split][row][element] of
-/// block_m rows, of weights [split][row]; empty: those of a healthy kernel.
+/// block_m rows, of weights [split][row]; empty: those of a healthy kernel. The last number is d of acc, and lane of l.
 struct MergeReads {
-    MergeNumber acc = {};
-    MergeNumber l = {};
-    MergeNumber weight_of_acc = {};
-    MergeNumber weight_of_l = {};
+    std::optional<Expr> acc{};
+    std::optional<Expr> l{};
+    std::optional<Expr> weight_of_acc{};
+    std::optional<Expr> weight_of_l{};
     MergeRange lanes = {};
     MergeRange splits_of_acc = {};
     MergeRange splits_of_l = {};
@@ -62,15 +52,15 @@ class MergeStates {
     std::int64_t address(std::int64_t split, std::int64_t row) const { return split * block_rows_ + row; }
 
     /// The sum of w acc; nullopt where something that it reads is not known.
-    std::optional<MergedSum> acc(const MergeReads& reads, MergePlace at) const;
+    std::optional<MergedSum> acc(const MergeReads& reads, Place at) const;
     /// The sum of w l.
-    std::optional<MergedSum> l(const MergeReads& reads, MergePlace at) const;
-    MergePlace place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const;
+    std::optional<MergedSum> l(const MergeReads& reads, Place at) const;
+    Place place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const;
     /// By how much weights are larger for that they are told from the maximum of some splits; infinite beyond a float.
-    double weights_grow(const MergeReads& reads, MergePlace at) const;
+    double weights_grow(const MergeReads& reads, Place at) const;
 
  private:
-    double weight(const MergeReads& reads, const MergeNumber& address, MergePlace at) const;
+    double weight(const MergeReads& reads, const std::optional<Expr>& address, Place at) const;
 
     std::int64_t splits_;
     std::int64_t block_rows_;

@@ -15,8 +15,9 @@
 
 #include "dump/schema/rounding.h"
 #include "oracle/causes/array_addresses.h"
+#include "oracle/causes/array_indices.h"
 #include "oracle/causes/array_strides.h"
-#include "oracle/causes/output_indices.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
@@ -106,31 +107,19 @@ OutputStore store_of(Stage stage, CountedFrom counted_from, const AddressMap& de
             }};
 }
 
-OutputStore store_of(const ArrayStrides& strides) {
-    return {strides.text(), [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInOutput {
-                return [=, first = site.first_row, id = site.id](Eigen::Index row, Eigen::Index col) {
-                    return strides.address(array, id.batch, id.head, first + row, col);
-                };
-            }};
+/// "[batch][head][d][query]", or its own place with another extent.
+std::string text_of_store(const OtherIndex& other, const Index& right) {
+    return other.index.extents == right.extents || other.is_layout
+               ? other.index.text()
+               : "its own place with " + other.text(right);
 }
 
-StorePlace place_of_store(const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
-    return {site.id.batch, site.id.head, site.first_row + row, col, site.id.q_block, row, 0};
-}
-
-OutputStore store_of(const OutputIndex& index) {
-    return {index.text, [=](const SearchedTile& site, const ArrayOfHeads&) -> AddressInOutput {
-                const Problem& problem = site.world->recording().problem();
-                const std::int64_t first = index.address(problem, place_of_store(site, 0, 0));
-                std::vector<std::int64_t> of_row;
-                for (std::int64_t row = 0; row < problem.block_m; ++row)
-                    of_row.push_back(index.address(problem, place_of_store(site, row, 0)) - first);
-                std::vector<std::int64_t> of_col;
-                for (std::int64_t col = 0; col < std::max(problem.head_dim_v, std::int64_t(1)); ++col)
-                    of_col.push_back(index.address(problem, place_of_store(site, 0, col)));
-                // No part is of both.
-                return [of_row, of_col](Eigen::Index row, Eigen::Index col) {
-                    return of_row[std::size_t(row)] + of_col[std::size_t(col)];
+OutputStore store_of(Stage stage, const Index& index, const std::string& text) {
+    return {text, [=](const SearchedTile& site, const ArrayOfHeads&) -> AddressInOutput {
+                return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row,
+                                                                     Eigen::Index col) mutable {
+                    move_in_tile(stage, row, col, place);
+                    return index.at(place);
                 };
             }};
 }
@@ -369,29 +358,58 @@ std::vector<const MovedElements*> telling_tiles(std::span<const MovedElements> t
     return some;
 }
 
+/// Of some elements that are at home how many the index would store elsewhere: where several indices say the same of what is
+/// wrong, the one that leaves right what is right.
+std::int64_t right_elements_moved(const Evidence& evidence, const DumpedOutput& dumped,
+                                  const OutputStore& store) {
+    constexpr Eigen::Index of_tile = 32;
+    std::int64_t moved = 0;
+    for (const Observation& seen : evidence.seen) {
+        const AddressInOutput address = store.address(seen.site, dumped.array);
+        const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+        for (Eigen::Index i = 0; i < seen.got.size(); i += seen.got.size() / of_tile | 1) {
+            const Eigen::Index row = i / seen.got.cols();
+            const Eigen::Index col = i % seen.got.cols();
+            moved += !seen.is_wrong(row, col) && address(row, col) != own + i;
+        }
+    }
+    return moved;
+}
+
+/// An index that most of what is wrong agrees with.
+struct AgreeingStore {
+    OutputStore store;
+    int cost = 0;
+    std::int64_t agreement = 0;
+    std::int64_t right_moved = 0;
+};
+
 /// Indices by which most of what is wrong in a tile is stored, those first by which most is stored in all.
-std::vector<OutputIndex> agreeing_indices(const Evidence& evidence, const DumpedOutput& dumped) {
+std::vector<AgreeingStore> agreeing_indices(const Evidence& evidence, const DumpedOutput& dumped) {
     std::vector<MovedElements> tiles;
     for (const Observation& seen : evidence.seen)
         if (seen.is_bad()) tiles.push_back(moved_elements(seen, dumped));
     // In the order that they are stored in.
     std::ranges::sort(tiles, {}, [](const MovedElements& tile) { return tile.seen->site.id; });
     const std::vector<const MovedElements*> telling = telling_tiles(tiles);
-    std::vector<std::pair<std::int64_t, OutputIndex>> found;
-    for (OutputIndex& index : other_output_indices(evidence.problem(), dumped.array.cols == 1)) {
-        const OutputStore store = store_of(index);
+    std::vector<AgreeingStore> found;
+    IndexedArray array = indexed_array(dumped.stage, evidence.problem());
+    array.most_number = 32;
+    for (const OtherIndex& other : other_indices(array)) {
+        const OutputStore store = store_of(dumped.stage, other.index, text_of_store(other, array.right));
         if (std::ranges::none_of(telling,
                                  [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
             continue;
         StoredElements stored;
         for (const MovedElements& tile : tiles) add_stored(*tile.seen, tile.all, dumped, store, stored);
-        found.emplace_back(-agreement_of(std::move(stored)), std::move(index));
+        found.push_back({store, other.choices() + 1, agreement_of(std::move(stored)),
+                         right_elements_moved(evidence, dumped, store)});
     }
-    std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, OutputIndex>::first);
-    std::vector<OutputIndex> indices;
-    for (std::size_t i = 0; i < std::min(found.size(), most_maps); ++i)
-        indices.push_back(std::move(found[i].second));
-    return indices;
+    std::ranges::stable_sort(found, [](const AgreeingStore& a, const AgreeingStore& b) {
+        return a.agreement != b.agreement ? a.agreement > b.agreement : a.right_moved < b.right_moved;
+    });
+    if (found.size() > most_maps) found.resize(most_maps);
+    return found;
 }
 
 std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
@@ -402,8 +420,8 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
-    for (const OutputIndex& index : agreeing_indices(evidence, dumped))
-        add_stores(evidence, dumped, {}, store_of(index), index.text, index.parameters, candidates);
+    for (const AgreeingStore& index : agreeing_indices(evidence, dumped))
+        add_stores(evidence, dumped, {}, index.store, index.store.name, index.cost, candidates);
     const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return dumped.places_of(seen, row, col);
     };
@@ -412,9 +430,11 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
             add_stores(evidence, dumped, meaning_of_row(stage, from), store_of(stage, from, map), map.text(),
                        cost_of(map), candidates);
     }
-    if (const auto strides = array_strides(evidence, dumped.array, places))
-        add_stores(evidence, dumped, {}, store_of(*strides), strides->text(), strides->parameters() + 1,
-                   candidates);
+    if (const auto strides = array_strides(evidence, dumped.array, places)) {
+        const Index index{{strides->address}, {}};
+        add_stores(evidence, dumped, {}, store_of(stage, index, index.text()), index.text(),
+                   strides->choices + 1, candidates);
+    }
     return candidates;
 }
 

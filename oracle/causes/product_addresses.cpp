@@ -10,9 +10,9 @@
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/product_results.h"
 #include "oracle/causes/table.h"
-#include "oracle/identify/address_map.h"
-#include "oracle/identify/least_squares.h"
-#include "oracle/identify/value_index.h"
+#include "oracle/solve/address_map.h"
+#include "oracle/solve/least_squares.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -27,7 +27,7 @@ constexpr std::array<std::int64_t, 10> paddings = {0, 8, 16, 4, 2, 1, 3, 5, 6, 7
 struct ProductSide {
     Stage stage;            ///< of the product
     std::string_view name;  ///< of the operand
-    AddressNames names;
+    TileAxes axes;
     bool by_rows;  ///< a row of the product has one line of unknowns; false: a column has
     Matrix& (*operand)(SearchedTile&);
     /// What the unknowns of row i, or column j, are multiplied with in the element.
@@ -61,7 +61,7 @@ const std::array<ProductSide, 6>& product_sides() {
     static const std::array<ProductSide, 6> sides = {{
         {Stage::s,
          "q",
-         {"row", "d"},
+         {Coordinate::row, Coordinate::d},
          true,
          q_of,
          [](const SearchedTile& site, Eigen::Index i, Eigen::Index j) -> Eigen::VectorXd {
@@ -71,7 +71,7 @@ const std::array<ProductSide, 6>& product_sides() {
          false},
         {Stage::s,
          "k",
-         {"col", "d"},
+         {Coordinate::col, Coordinate::d},
          false,
          k_of,
          [](const SearchedTile& site, Eigen::Index i, Eigen::Index j) -> Eigen::VectorXd {
@@ -81,7 +81,7 @@ const std::array<ProductSide, 6>& product_sides() {
          false},
         {Stage::acc,
          "p",
-         {"row", "col"},
+         {Coordinate::row, Coordinate::col},
          true,
          p_of_product,
          [](const SearchedTile& site, Eigen::Index, Eigen::Index j) -> Eigen::VectorXd {
@@ -91,7 +91,7 @@ const std::array<ProductSide, 6>& product_sides() {
          false},
         {Stage::acc,
          "v",
-         {"col", "d"},
+         {Coordinate::col, Coordinate::d},
          false,
          v_of,
          [](const SearchedTile& site, Eigen::Index i, Eigen::Index) -> Eigen::VectorXd {
@@ -101,7 +101,7 @@ const std::array<ProductSide, 6>& product_sides() {
          true},
         {Stage::dp,
          "dout",
-         {"row", "d"},
+         {Coordinate::row, Coordinate::d},
          true,
          dout_of,
          [](const SearchedTile& site, Eigen::Index, Eigen::Index j) -> Eigen::VectorXd {
@@ -111,7 +111,7 @@ const std::array<ProductSide, 6>& product_sides() {
          false},
         {Stage::dp,
          "v",
-         {"col", "d"},
+         {Coordinate::col, Coordinate::d},
          false,
          v_of,
          [](const SearchedTile& site, Eigen::Index i, Eigen::Index) -> Eigen::VectorXd {
@@ -217,13 +217,13 @@ std::vector<AddressSample> samples_of(const KnownOperand& known, const ValueInde
 }
 
 /// The map with the fewest numbers in it, over all paddings.
-std::optional<PaddedMap> map_of(const KnownOperand& known, const AddressNames& names) {
+std::optional<PaddedMap> map_of(const KnownOperand& known, const TileAxes& axes) {
     std::optional<PaddedMap> best;
     const auto cost = [](const PaddedMap& by) { return by.map.parameters + (by.padding > 0); };
     for (const std::int64_t padding : paddings) {
         const ValueIndex memory(padded(known.staged, padding));
         const std::int64_t ld = known.staged.cols() + padding;
-        auto map = find_address_map(samples_of(known, memory), ld, names);
+        auto map = find_address_map(samples_of(known, memory), ld, axes);
         if (!map) continue;
         PaddedMap found{std::move(*map), padding};
         if (!best || cost(found) < cost(*best)) best = std::move(found);
@@ -292,7 +292,7 @@ void add_side(const Evidence& evidence, const ProductSide& side, std::vector<Can
     for (const auto& group : groups_of(evidence, side)) {
         const std::optional<KnownOperand> known = operand_of(side, group);
         if (!known) continue;
-        const std::optional<PaddedMap> by = map_of(*known, side.names);
+        const std::optional<PaddedMap> by = map_of(*known, side.axes);
         if (!by || by->map.parameters == 0 || !texts.insert(by->map.text()).second) continue;
         std::string text = std::string(side.name) + by->map.text();
         if (by->padding > 0) text += " of rows of " + std::to_string(known->staged.cols() + by->padding);
@@ -313,31 +313,19 @@ std::optional<AddressMap> map_of_scores(const Observation& seen, std::int64_t ld
     for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
         if (std::isfinite(score.got)) samples.push_back({i, j, index.sources(score.got, score.error, 0)});
     });
-    return find_address_map(samples, ld, {"row", "col"});
+    return find_address_map(samples, ld, {Coordinate::row, Coordinate::col});
 }
 
 /// The rows of an operand that a map of scores means; nullopt where it means single scores.
 std::optional<PaddedMap> rows_of_operand(const AddressMap& of_scores, const ProductSide& side,
-                                         const Observation& seen, std::int64_t ld) {
-    const bool is_q = side.by_rows;
-    for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-        for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-            const std::int64_t at = of_scores.apply(i, j);
-            if (at >= 0 && (is_q ? at % ld != j : at / ld != i)) return std::nullopt;
-        }
-    }
-    const std::int64_t cols = seen.site.call->problem.head_dim;
-    const auto row_of = [=, apply = of_scores.apply](std::int64_t row, std::int64_t) {
-        return is_q ? apply(row, 0) / ld : apply(0, row) % ld;
-    };
-    AddressMap map;
-    map.apply = [=](std::int64_t row, std::int64_t d) { return row_of(row, d) * cols + d; };
-    map.row_of = row_of;
-    map.ld = cols;
-    map.parameters = of_scores.parameters;
-    if (of_scores.index.row.empty()) return std::nullopt;
-    map.index = {is_q ? of_scores.index.row : of_scores.index.col, "d"};
-    return PaddedMap{std::move(map), 0};
+                                         std::int64_t head_dim) {
+    const Coordinate row = side.axes.down;
+    const Coordinate other = row == Coordinate::row ? Coordinate::col : Coordinate::row;
+    if (!of_scores.has_rows()) return std::nullopt;
+    const std::vector<Expr>& parts = of_scores.index.parts;
+    const Expr& own = parts[row == Coordinate::row ? 0 : 1];
+    if (own.takes(other) || !parts[row == Coordinate::row ? 1 : 0].is(other)) return std::nullopt;
+    return PaddedMap{{{{own, side.axes.along}, {Expr(head_dim)}}, side.axes, of_scores.parameters}, 0};
 }
 
 void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
@@ -350,7 +338,7 @@ void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
         if (!map || map->parameters == 0) continue;
         for (const ProductSide& side : product_sides()) {
             if (side.stage != Stage::s) continue;
-            const std::optional<PaddedMap> rows = rows_of_operand(*map, side, seen, ld);
+            const std::optional<PaddedMap> rows = rows_of_operand(*map, side, evidence.problem().head_dim);
             if (!rows || !texts.insert(std::string(side.name) + rows->map.text()).second) continue;
             candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text()}},
                                   takes(side, *rows),

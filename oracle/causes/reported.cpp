@@ -7,7 +7,7 @@
 
 #include "oracle/causes/places.h"
 #include "oracle/causes/where.h"
-#include "oracle/identify/description.h"
+#include "oracle/describe/bits.h"
 
 namespace tilescope {
 

@@ -13,8 +13,8 @@
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/wrong_threads.h"
-#include "oracle/identify/place_rule.h"
 #include "oracle/judge/report.h"
+#include "oracle/solve/place_rule.h"
 
 namespace tilescope {
 

@@ -13,7 +13,7 @@
 #include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
 #include "oracle/causes/zeros.h"
-#include "oracle/identify/description.h"
+#include "oracle/describe/bits.h"
 
 namespace tilescope {
 

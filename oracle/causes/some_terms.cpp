@@ -8,7 +8,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/weights.h"
+#include "oracle/solve/weights.h"
 
 namespace tilescope {
 

@@ -14,10 +14,10 @@
 #include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
-#include "oracle/identify/address_map.h"
-#include "oracle/identify/tile_index.h"
-#include "oracle/identify/value_index.h"
 #include "oracle/judge/tile_judge.h"
+#include "oracle/solve/address_map.h"
+#include "oracle/solve/tile_index.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -33,7 +33,7 @@ constexpr std::size_t most_maps_of_tile = 4;
 
 /// How the elements of a tile are stored.
 struct TileStore {
-    TileIndex index;
+    AddressMap index;
     std::int64_t padding = 0;  ///< elements between the end of a row and the next one
     /// Elements that the map is for, by the place that they are computed for; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index, Eigen::Index)> where;
@@ -41,23 +41,17 @@ struct TileStore {
     bool keeps = false;
 };
 
-TileIndex as_index(const AddressMap& map) {
-    const auto of = [=](std::int64_t row, std::int64_t col, std::int64_t ld) {
-        return map.row_of ? map.row_of(row, col) * (ld - map.ld) + map.apply(row, col) : map.apply(row, col);
-    };
-    return {of, map.text(), map.parameters};
-}
-
 /// For each place of the tile the element that was stored there last, -1 for none; row by row. Rows beyond the end of
 /// the sequence are stored as well: -2.
 std::vector<std::int64_t> last_stored(const TileStore& store, const SearchedTile& site, Eigen::Index rows,
                                       Eigen::Index cols, const TileShape& whole) {
     const std::int64_t ld = whole.cols + store.padding;
+    const AddressMap index = in_rows_of(store.index, ld);
     std::vector<std::int64_t> memory(std::size_t(whole.rows * ld), -1);
     for (Eigen::Index i = 0; i < whole.rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
             const bool moves = !store.where || store.where(site, i, j);
-            const std::int64_t at = moves ? store.index.of(i, j, ld) : i * ld + j;
+            const std::int64_t at = moves ? index.apply(i, j) : i * ld + j;
             if (at >= 0 && at < std::ssize(memory)) memory[std::size_t(at)] = i < rows ? i * cols + j : -2;
         }
     }
@@ -154,8 +148,8 @@ std::vector<AddressSample> in_memory(const FoundStores& found, std::int64_t ld, 
 /// What the dump says of elements that a store may have moved.
 class MovedElements {
  public:
-    MovedElements(const Observation& seen, const TileIndex& index, std::int64_t ld)
-        : seen_(seen), index_(index), ld_(ld), written_over_(std::size_t(seen.got.size())) {
+    MovedElements(const Observation& seen, const AddressMap& index, std::int64_t ld)
+        : seen_(seen), index_(in_rows_of(index, ld)), ld_(ld), written_over_(std::size_t(seen.got.size())) {
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
                 const std::optional<Eigen::Index> to = place_of_store(i, j);
@@ -180,7 +174,7 @@ class MovedElements {
  private:
     /// In the dumped tile, row-major; nullopt: beyond it.
     std::optional<Eigen::Index> place_of_store(Eigen::Index i, Eigen::Index j) const {
-        const std::int64_t at = index_.of(i, j, ld_);
+        const std::int64_t at = index_.apply(i, j);
         if (at < 0 || at / ld_ >= seen_.got.rows() || at % ld_ >= seen_.got.cols()) return std::nullopt;
         return at / ld_ * seen_.got.cols() + at % ld_;
     }
@@ -191,7 +185,7 @@ class MovedElements {
     }
 
     const Observation& seen_;
-    const TileIndex& index_;
+    AddressMap index_;
     std::int64_t ld_;
     std::vector<bool> written_over_;  ///< places that hold an element that the index stores there
 };
@@ -216,7 +210,7 @@ std::optional<LabelledElements::Rule> rule_of_tile_store(const Evidence& evidenc
 void add_tile_stores(const Evidence& evidence, TileStore store, std::vector<Candidate>& candidates) {
     const Stage stage = evidence.observed;
     std::vector<CauseParameter> parameters = {
-        {"stored to", std::string(stage_info(stage).name) + store.index.text}};
+        {"stored to", std::string(stage_info(stage).name) + store.index.text()}};
     if (store.padding > 0) {
         const std::int64_t ld = tile_shape(evidence.problem(), stage).cols + store.padding;
         parameters.push_back({"of rows of", std::to_string(ld)});
@@ -230,7 +224,7 @@ void add_tile_stores(const Evidence& evidence, TileStore store, std::vector<Cand
                 estimate = stored_by(store, stage, site, estimate);
             };
             candidates.push_back(
-                {parameters, {.result = place}, store.index.cost() + (store.padding > 0) + rule_cost});
+                {parameters, {.result = place}, cost_of(store.index) + (store.padding > 0) + rule_cost});
         }
     };
     add(0);
@@ -243,22 +237,22 @@ void add_tile_stores(const Evidence& evidence, TileStore store, std::vector<Cand
 
 /// What the tile's elements may have been stored by, in rows of `ld`: any map that all of them, or the moved ones, fit, and
 /// indices with another row or column.
-std::vector<TileIndex> indices_of_stores(const Evidence& evidence, const FoundStores& found,
-                                         std::int64_t ld) {
+std::vector<AddressMap> indices_of_stores(const Evidence& evidence, const FoundStores& found,
+                                          std::int64_t ld) {
     const Stage stage = evidence.observed;
     const TileShape shape = tile_shape(evidence.problem(), stage);
-    const AddressNames names = {place_name(ElementPlace::row, stage), place_name(ElementPlace::col, stage)};
-    std::vector<TileIndex> indices;
+    const TileAxes axes = axes_of_tile(stage);
+    std::vector<AddressMap> indices;
     for (const bool whole : {true, false}) {
         for (const AddressMap& map :
-             find_address_maps(in_memory(found, ld, whole), ld, names, most_maps_of_tile)) {
+             find_address_maps(in_memory(found, ld, whole), ld, axes, most_maps_of_tile)) {
             const auto& strides = map.strides;
             const bool is_own = strides && strides->down == ld && strides->along == 1 && strides->offset == 0;
-            if (!is_own) indices.push_back(as_index(map));
+            if (!is_own) indices.push_back(map);
         }
     }
-    for (TileIndex& index :
-         find_tile_indices(in_memory(found, ld, false), shape.rows, shape.cols, ld, names, most_maps_of_tile))
+    for (AddressMap& index :
+         find_tile_indices(in_memory(found, ld, false), shape.rows, shape.cols, ld, axes, most_maps_of_tile))
         indices.push_back(std::move(index));
     return indices;
 }
@@ -272,7 +266,7 @@ std::vector<Candidate> stored_elsewhere_in_tile(const Evidence& evidence) {
         if (!seen.is_bad() || ++tiles > most_telling_tiles) break;
         const FoundStores found = stores_found(seen);
         for (const std::int64_t padding : row_paddings)
-            for (TileIndex& index : indices_of_stores(evidence, found, cols + padding))
+            for (AddressMap& index : indices_of_stores(evidence, found, cols + padding))
                 add_tile_stores(evidence, {std::move(index), padding, {}, false}, candidates);
     }
     return candidates;

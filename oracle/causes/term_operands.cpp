@@ -13,29 +13,8 @@ constexpr std::array<TermAxis, 3> of_col = {TermAxis::col, TermAxis::term, TermA
 constexpr std::array<TermAxis, 3> down_col = {TermAxis::term, TermAxis::col, TermAxis::row};
 constexpr std::array<TermAxis, 3> down_row = {TermAxis::term, TermAxis::row, TermAxis::col};
 
-constexpr std::array<TermOperand, 16> term_operands = {{
-    {Stage::s, "q", {"row", "d", "col"}, of_row},
-    {Stage::s, "k", {"col", "d", "row"}, of_col, false},
-    {Stage::m, "s", {"row", "col", ""}, of_row, true, false},
-    {Stage::l, "p", {"row", "col", "lane"}, of_row, true, false},
-    {Stage::acc, "p", {"row", "col", "d"}, of_row, true, false},
-    {Stage::acc, "v", {"col", "d", "row"}, down_col, false},
-    {Stage::delta, "dout", {"row", "d", ""}, of_row},
-    {Stage::delta, "o", {"row", "d", ""}, of_row, false},
-    {Stage::dp, "dout", {"row", "d", "col"}, of_row},
-    {Stage::dp, "v", {"col", "d", "row"}, of_col, false},
-    {Stage::dq, "ds", {"row", "col", "d"}, of_row},
-    {Stage::dq, "k", {"col", "d", "row"}, down_col, false},
-    {Stage::dk, "ds", {"row", "col", "d"}, down_row},
-    {Stage::dk, "q", {"row", "d", "col"}, down_col, false},
-    {Stage::dv, "p", {"row", "col", "d"}, down_row},
-    {Stage::dv, "dout", {"row", "d", "col"}, down_col, false},
-}};
-
-constexpr std::array<std::string_view, 3> tile_names = {"kv_tile", "q_block", "head"};
-
-std::int64_t along(TermAxis axis, std::int64_t row, std::int64_t col) {
-    return axis == TermAxis::row ? row : axis == TermAxis::col ? col : 0;
+std::int64_t along(TermAxis axis, std::int64_t i, std::int64_t j) {
+    return axis == TermAxis::row ? i : axis == TermAxis::col ? j : 0;
 }
 
 double or_zero(const Matrix& operand, Eigen::Index row, Eigen::Index col) {
@@ -71,42 +50,61 @@ double factor_of(const TermOperand& operand, const SearchedTile& site, std::size
 }  // namespace
 
 std::span<const TermOperand> all_term_operands() {
+    using enum Coordinate;
+    static constexpr std::array<TermOperand, 16> term_operands = {{
+        {Stage::s, "q", {row, d, col}, of_row},
+        {Stage::s, "k", {col, d, row}, of_col, false},
+        {Stage::m, "s", {row, col, lane}, of_row, true, false},
+        {Stage::l, "p", {row, col, lane}, of_row, true, false},
+        {Stage::acc, "p", {row, col, d}, of_row, true, false},
+        {Stage::acc, "v", {col, d, row}, down_col, false},
+        {Stage::delta, "dout", {row, d, lane}, of_row},
+        {Stage::delta, "o", {row, d, lane}, of_row, false},
+        {Stage::dp, "dout", {row, d, col}, of_row},
+        {Stage::dp, "v", {col, d, row}, of_col, false},
+        {Stage::dq, "ds", {row, col, d}, of_row},
+        {Stage::dq, "k", {col, d, row}, down_col, false},
+        {Stage::dk, "ds", {row, col, d}, down_row},
+        {Stage::dk, "q", {row, d, col}, down_col, false},
+        {Stage::dv, "p", {row, col, d}, down_row},
+        {Stage::dv, "dout", {row, d, col}, down_col, false},
+    }};
     return term_operands;
 }
 
-TermNames::TermNames(const TermOperand& operand) {
-    std::ranges::copy(operand.names, all.begin());
-    std::ranges::copy(tile_names, all.begin() + of_tile);
+Place place_of_term(const TermOperand& operand, const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+    Place place = Place::in(site.world->recording().problem());
+    for (std::size_t n = 0; n < operand.axes.size(); ++n)
+        place[operand.coordinates[n]] = along(operand.axes[n], i, j);
+    place[Coordinate::kv_tile] = site.id.kv_tile;
+    place[Coordinate::q_block] = site.id.q_block;
+    place[Coordinate::head] = site.id.head;
+    return place;
 }
 
-std::vector<std::int64_t> numbers_of(const TermOperand& operand, const SearchedTile& site, Eigen::Index row,
-                                     Eigen::Index col) {
-    std::vector<std::int64_t> numbers;
-    for (const TermAxis axis : operand.axes) numbers.push_back(along(axis, row, col));
-    numbers.insert(numbers.end(), {site.id.kv_tile, site.id.q_block, site.id.head});
-    return numbers;
-}
-
-std::vector<std::int64_t> lengths_of(const TermOperand& operand, const Problem& problem) {
+std::vector<CoordinateRange> ranges_of(const TermOperand& operand, const Problem& problem) {
     const TileShape shape = tile_shape(problem, operand.stage);
-    const auto length = [&](TermAxis axis) {
-        return axis == TermAxis::row   ? shape.rows
-               : axis == TermAxis::col ? shape.cols
-                                       : terms_of_sum(problem, operand.stage);
-    };
-    std::vector<std::int64_t> lengths;
-    for (const TermAxis axis : operand.axes) lengths.push_back(length(axis));
+    std::vector<CoordinateRange> ranges;
+    for (std::size_t n = 0; n < operand.axes.size(); ++n) {
+        const TermAxis axis = operand.axes[n];
+        ranges.push_back({operand.coordinates[n], axis == TermAxis::row ? shape.rows
+                                                  : axis == TermAxis::col
+                                                      ? shape.cols
+                                                      : terms_of_sum(problem, operand.stage)});
+    }
     // Tiles are added up over parts in a gradient: its results are of none.
     if (!is_gradient(operand.stage))
-        lengths.insert(lengths.end(), {problem.kv_tiles(), problem.q_blocks(), problem.heads});
-    return lengths;
+        ranges.insert(ranges.end(), {{Coordinate::kv_tile, problem.kv_tiles()},
+                                     {Coordinate::q_block, problem.q_blocks()},
+                                     {Coordinate::head, problem.heads}});
+    return ranges;
 }
 
 Matrix matrix_of(const TermOperand& operand, const SearchedTile& site, std::size_t part) {
     if (is_gradient(operand.stage)) {
         const GradientPart& of_part = (*site.parts)[part];
         if (!operand.is_left) return of_part.b.value;
-        return operand.axes[0] == TermAxis::term ? Matrix(of_part.a.value.transpose()) : of_part.a.value;
+        return operand.has_terms_down() ? Matrix(of_part.a.value.transpose()) : of_part.a.value;
     }
     if (operand.stage == Stage::m) return finished_scores(site).value;
     if (operand.stage == Stage::l) return p_added_up(site).value;
@@ -122,20 +120,22 @@ std::size_t parts_of(const TermOperand& operand, const SearchedTile& site) {
 }
 
 TileMemory memory_of(const TermOperand& operand, const Problem& problem, const Matrix& known) {
-    const std::vector<std::int64_t> lengths = lengths_of(operand, problem);
-    TileMemory memory{{}, lengths[1]};
-    memory.values.assign(std::size_t(lengths[0] * lengths[1]), operand.ends_in_zeros ? 0 : quiet_nan);
+    const std::vector<CoordinateRange> ranges = ranges_of(operand, problem);
+    const std::int64_t rows = ranges[0].length;
+    const std::int64_t cols = ranges[1].length;
+    TileMemory memory{{}, cols};
+    memory.values.assign(std::size_t(rows * cols), operand.ends_in_zeros ? 0 : quiet_nan);
     const double behind = operand.stage == Stage::m ? -infinity : 0;
-    for (Eigen::Index i = 0; i < std::min<Eigen::Index>(known.rows(), lengths[0]); ++i)
-        for (Eigen::Index j = 0; j < lengths[1]; ++j)
-            memory.values[std::size_t(i * lengths[1] + j)] = j < known.cols() ? known(i, j) : behind;
+    for (Eigen::Index i = 0; i < std::min<Eigen::Index>(known.rows(), rows); ++i)
+        for (Eigen::Index j = 0; j < cols; ++j)
+            memory.values[std::size_t(i * cols + j)] = j < known.cols() ? known(i, j) : behind;
     return memory;
 }
 
 TermResult result_of(const TermOperand& operand, const SearchedTile& site, Eigen::Index row,
                      Eigen::Index col) {
     TermResult result;
-    result.numbers = numbers_of(operand, site, row, col);
+    result.place = place_of_term(operand, site, row, col);
     const std::int64_t terms = terms_of_sum(site.call->problem, operand.stage);
     for (std::size_t part = 0; part < parts_of(operand, site); ++part)
         for (Eigen::Index t = 0; t < terms; ++t)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "oracle/causes/evidence.h"
-#include "oracle/identify/term_search.h"
+#include "oracle/solve/term_search.h"
 
 namespace tilescope {
 
@@ -19,28 +19,24 @@ enum class TermAxis : std::uint8_t { row, col, term };
 struct TermOperand {
     Stage stage;
     std::string_view name;
-    std::array<std::string_view, 3> names;  ///< of its row, its column, and of the third axis
+    std::array<Coordinate, 3> coordinates;  ///< of its row, its column, and of the third axis
     std::array<TermAxis, 3> axes;
     bool is_left = true;        ///< of the rows of the result
     bool ends_in_zeros = true;  ///< behind its last row, as staged operands do
 
-    std::size_t term() const { return axes[0] == TermAxis::term ? 0 : 1; }
+    bool has_terms_down() const { return axes[0] == TermAxis::term; }
+    Coordinate term() const { return coordinates[has_terms_down() ? 0 : 1]; }
+    Coordinate third() const { return coordinates[2]; }
+    TermAddress right(std::int64_t padding = 0) const {
+        return {coordinates[0], coordinates[1], {}, padding};
+    }
 };
 std::span<const TermOperand> all_term_operands();
 
-/// The names of an index, of which those behind the third are of the tile.
-struct TermNames {
-    static constexpr std::size_t of_third = 2;
-    static constexpr std::size_t of_tile = 3;
-    std::array<std::string_view, of_tile + 3> all;
-
-    explicit TermNames(const TermOperand& operand);
-};
-
-std::vector<std::int64_t> numbers_of(const TermOperand& operand, const SearchedTile& site, Eigen::Index row,
-                                     Eigen::Index col);
-/// How far each number counts.
-std::vector<std::int64_t> lengths_of(const TermOperand& operand, const Problem& problem);
+/// What the index of an operand's element is made of.
+Place place_of_term(const TermOperand& operand, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
+/// How far each of them counts: the operand's rows, columns, and the others.
+std::vector<CoordinateRange> ranges_of(const TermOperand& operand, const Problem& problem);
 
 /// The operand as it was staged; of a gradient that of the part.
 Matrix matrix_of(const TermOperand& operand, const SearchedTile& site, std::size_t part);

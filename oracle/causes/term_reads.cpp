@@ -15,18 +15,16 @@
 #include "oracle/causes/term_operands.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/causes/unknown_memory.h"
-#include "oracle/identify/term_search.h"
+#include "oracle/solve/term_search.h"
 
 namespace tilescope {
 
 namespace {
 
 /// Other extents, by name where they are those of the recording alone.
-std::vector<NamedStride> strides_of(const Problem& problem) {
-    std::vector<NamedStride> strides = {{"seqlen_q", problem.seqlen_q},
-                                        {"seqlen_kv", problem.seqlen_kv},
-                                        {"heads_kv", problem.heads_kv},
-                                        {"heads", problem.heads}};
+std::vector<Expr> strides_of(const Problem& problem) {
+    std::vector<Expr> strides = {Coordinate::seqlen_q, Coordinate::seqlen_kv, Coordinate::heads_kv,
+                                 Coordinate::heads};
     constexpr std::int64_t around = 8;
     std::vector<std::int64_t> numbers;
     for (const std::int64_t extent : {problem.head_dim, problem.head_dim_v, problem.block_n, problem.block_m})
@@ -34,7 +32,7 @@ std::vector<NamedStride> strides_of(const Problem& problem) {
     std::ranges::sort(numbers);
     numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
     for (const std::int64_t number : numbers)
-        if (number > 0) strides.push_back({"", number});
+        if (number > 0) strides.emplace_back(number);
     return strides;
 }
 
@@ -49,7 +47,7 @@ TermQuestion question_of(const TermOperand& operand, const Problem& problem,
     TermQuestion question;
     question.is_maximum = operand.stage == Stage::m;
     question.term = operand.term();
-    question.lengths = lengths_of(operand, problem);
+    question.ranges = ranges_of(operand, problem);
     question.strides = strides_of(problem);
     question.paddings = paddings_of(operand.stage);
     const Observation* seen = nullptr;
@@ -98,18 +96,8 @@ struct OtherRead {
     TermOperand operand;
     TermRead read;
 
-    /// With the extents of another recording.
-    TermRead in(const SearchedTile& site) const {
-        TermRead resolved = read;
-        for (const NamedStride& stride : strides_of(site.world->recording().problem()))
-            if (!stride.name.empty() && stride.name == read.address.stride_name)
-                resolved.address.stride = stride.value;
-        return resolved;
-    }
     /// Whether one staged operand has it for all results.
-    bool is_of_operand() const {
-        return operand.stage != Stage::m && !read.address.takes(TermNames::of_third);
-    }
+    bool is_of_operand() const { return operand.stage != Stage::m && !read.address.takes(operand.third()); }
 };
 
 Operand& operand_of(const TermOperand& operand, SearchedTile& site) {
@@ -122,17 +110,18 @@ Operand& operand_of(const TermOperand& operand, SearchedTile& site) {
 /// The numbers of the operand's tile as its products take them, whole; NaN where that is not known.
 Matrix taken(const OtherRead& mistake, const SearchedTile& site, const Matrix& known) {
     const TermOperand& operand = mistake.operand;
-    const TermRead read = mistake.in(site);
-    const TermAddress right{.padding = read.address.padding};
+    const TermAddress right = operand.right(mistake.read.address.padding);
     const TileMemory memory = memory_of(operand, site.call->problem, known).padded(right.padding);
-    const std::vector<std::int64_t> lengths = lengths_of(operand, site.call->problem);
-    std::vector<std::int64_t> numbers = numbers_of(operand, site, 0, 0);
-    Matrix all(lengths[0], lengths[1]);
-    for (numbers[0] = 0; numbers[0] < lengths[0]; ++numbers[0]) {
-        for (numbers[1] = 0; numbers[1] < lengths[1]; ++numbers[1]) {
-            const bool is_moved = read.holds(numbers[operand.term()]);
-            all(numbers[0], numbers[1]) =
-                memory.at((is_moved ? read.address : right).of(numbers, lengths[1]));
+    const std::vector<CoordinateRange> ranges = ranges_of(operand, site.call->problem);
+    const std::int64_t cols = ranges[1].length;
+    Place place = place_of_term(operand, site, 0, 0);
+    Matrix all(ranges[0].length, cols);
+    for (Eigen::Index i = 0; i < all.rows(); ++i) {
+        for (Eigen::Index j = 0; j < all.cols(); ++j) {
+            place[operand.coordinates[0]] = i;
+            place[operand.coordinates[1]] = j;
+            const bool is_moved = mistake.read.holds(operand.has_terms_down() ? i : j);
+            all(i, j) = memory.at((is_moved ? mistake.read.address : right).at(place, cols));
         }
     }
     return all;
@@ -145,7 +134,7 @@ Matrix without_nan(const Matrix& values) {
 /// `values` with the numbers of the operand's tile as they are taken. Row sums take all columns, others those that exist.
 void take(const OtherRead& mistake, const SearchedTile& site, Matrix& values) {
     const TermOperand& operand = mistake.operand;
-    const bool turned = is_gradient(operand.stage) && operand.axes[0] == TermAxis::term && operand.is_left;
+    const bool turned = is_gradient(operand.stage) && operand.has_terms_down() && operand.is_left;
     Matrix all = without_nan(taken(mistake, site, turned ? Matrix(values.transpose()) : values));
     if (turned) all.transposeInPlace();
     const Eigen::Index cols = operand.stage == Stage::l ? all.cols() : values.cols();
@@ -185,7 +174,6 @@ void take_operand(const OtherRead& mistake, SearchedTile& site) {
 /// Of a line of the operand of which an element is not known no result is, but what the others of a product tell.
 void forget_unknown(const OtherRead& mistake, const SearchedTile& site, Matrix& error) {
     const TermOperand& operand = mistake.operand;
-    const std::vector<std::int64_t> lengths = lengths_of(operand, site.call->problem);
     if (is_product_of_operands(operand.stage)) {
         const Matrix like = matrix_of(operand, site, 0);
         leave_open_unknown(operand, site, taken(mistake, site, Matrix::Ones(like.rows(), like.cols())),
@@ -199,7 +187,7 @@ void forget_unknown(const OtherRead& mistake, const SearchedTile& site, Matrix& 
         for (Eigen::Index i = 0; i < all.rows(); ++i) {
             for (Eigen::Index j = 0; j < all.cols(); ++j) {
                 if (!std::isnan(all(i, j))) continue;
-                const Eigen::Index line = operand.term() == 0 ? j : i;
+                const Eigen::Index line = operand.has_terms_down() ? j : i;
                 // Both operands of delta have a row for each of its results.
                 const bool names_a_row = operand.is_left || operand.stage == Stage::delta;
                 if (names_a_row && line < error.rows()) error.row(line).setConstant(infinity);
@@ -218,16 +206,16 @@ struct ReadResults {
 ReadResults read_results(const OtherRead& mistake, const SearchedTile& site, Eigen::Index rows,
                          Eigen::Index cols) {
     const TermOperand& operand = mistake.operand;
-    const TermRead read = mistake.in(site);
+    const TermAddress right = operand.right(mistake.read.address.padding);
     std::vector<TileMemory> memories;
     for (std::size_t part = 0; part < parts_of(operand, site); ++part)
-        memories.push_back(memory_of(operand, site.call->problem, matrix_of(operand, site, part))
-                               .padded(read.address.padding));
+        memories.push_back(
+            memory_of(operand, site.call->problem, matrix_of(operand, site, part)).padded(right.padding));
     ReadResults results{Matrix(rows, cols), Matrix(rows, cols)};
     for (Eigen::Index i = 0; i < rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const ReadResult of = read_result(read, result_of(operand, site, i, j), memories, operand.term(),
-                                              operand.stage == Stage::m);
+            const ReadResult of = read_result(mistake.read, right, result_of(operand, site, i, j), memories,
+                                              operand.term(), operand.stage == Stage::m);
             results.value(i, j) = of.value;
             results.magnitude(i, j) = of.magnitude;
         }
@@ -249,8 +237,8 @@ Change replaces_sums(const OtherRead& mistake) {
     return {.result = [=](const SearchedTile& site, Estimate& result) {
         Estimate sums = stage == Stage::s ? scaled_scores(*site.call, site.q, site.k) : std::move(result);
         const ReadResults read = read_results(mistake, site, sums.value.rows(), sums.value.cols());
-        const ReadResults right =
-            read_results({mistake.operand, {}}, site, sums.value.rows(), sums.value.cols());
+        const ReadResults right = read_results({mistake.operand, {mistake.operand.right(), {}}}, site,
+                                               sums.value.rows(), sums.value.cols());
         sums.value = without_nan(read.value);
         sums.error = scaled_errors(sums.error, right.magnitude, without_nan(read.magnitude));
         result = stage == Stage::s
@@ -280,15 +268,14 @@ Change change_of(const OtherRead& mistake) {
 
 Candidate candidate_of(const OtherRead& mistake, const Problem& problem) {
     const TermOperand& operand = mistake.operand;
-    const TermNames names(operand);
-    const std::int64_t cols = lengths_of(operand, problem)[1];
+    const std::int64_t cols = ranges_of(operand, problem)[1].length;
     const bool is_product = operand.stage != Stage::m && operand.stage != Stage::l;
-    Candidate candidate{{{is_product ? "multiplies" : "reads",
-                          std::string(operand.name) + mistake.read.address.text(names.all, cols)}},
-                        change_of(mistake),
-                        1 + mistake.read.parameters()};
+    Candidate candidate{
+        {{is_product ? "multiplies" : "reads", std::string(operand.name) + mistake.read.address.text(cols)}},
+        change_of(mistake),
+        1 + mistake.read.choices()};
     if (mistake.read.only)
-        candidate.parameters.push_back({"for", mistake.read.only->text(names.all[operand.term()])});
+        candidate.parameters.push_back({"for", mistake.read.only->text(coordinate_name(operand.term()))});
     return candidate;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "oracle/formula/scores.h"
-#include "oracle/identify/effort.h"
+#include "oracle/solve/effort.h"
 
 namespace tilescope {
 

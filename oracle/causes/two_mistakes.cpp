@@ -11,7 +11,7 @@
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/reported.h"
 #include "oracle/causes/where.h"
-#include "oracle/identify/description.h"
+#include "oracle/describe/bits.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "oracle/identify/unknown_terms.h"
+#include "oracle/solve/unknown_terms.h"
 
 namespace tilescope {
 
@@ -19,7 +19,7 @@ struct UnknownLine {
 };
 
 double& element_at(const TermOperand& operand, Matrix& taken, Eigen::Index line, Eigen::Index term) {
-    return operand.term() == 0 ? taken(term, line) : taken(line, term);
+    return operand.has_terms_down() ? taken(term, line) : taken(line, term);
 }
 
 void for_each_unknown_line(const TermOperand& operand, const SearchedTile& site, const Matrix& taken,
@@ -27,7 +27,7 @@ void for_each_unknown_line(const TermOperand& operand, const SearchedTile& site,
     if (!taken.hasNaN()) return;
     const std::optional<ProductResults> dumped = dumped_product_results(operand.stage, site);
     if (!dumped) return;
-    const Matrix lines = operand.term() == 0 ? Matrix(taken.transpose()) : taken;
+    const Matrix lines = operand.has_terms_down() ? Matrix(taken.transpose()) : taken;
     const Eigen::Index count = operand.is_left ? dumped->got.rows() : dumped->got.cols();
     const Eigen::Index results = operand.is_left ? dumped->got.cols() : dumped->got.rows();
     for (Eigen::Index line = 0; line < std::min(count, lines.rows()); ++line) {

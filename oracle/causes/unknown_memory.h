@@ -2,7 +2,7 @@
 
 #include "oracle/causes/product_results.h"
 #include "oracle/causes/term_operands.h"
-#include "oracle/identify/unknown_reads.h"
+#include "oracle/solve/unknown_reads.h"
 
 namespace tilescope {
 

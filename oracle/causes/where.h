@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "oracle/causes/evidence.h"
-#include "oracle/identify/place_rule.h"
+#include "oracle/solve/place_rule.h"
 
 namespace tilescope {
 

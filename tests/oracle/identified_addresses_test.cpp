@@ -105,7 +105,8 @@ TEST(Identified, OneNumberOfAnIndex) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (reads q_block in place of row)");
+    EXPECT_EQ(named(loaded_with(of_block)),
+              "operand_addresses (reads first_row + q_block in place of query)");
     const auto shorter = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * (problem.block_m - 1) + row) * problem.head_dim + d;
@@ -139,10 +140,10 @@ TEST(Identified, TilesThatAreCountedByTheRow) {
     const Call call = plain_call();
     const std::int64_t block = call.problem.block_m;
     EXPECT_EQ(named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
-              "operand_addresses (reads row in place of tile)");
+              "operand_addresses (reads row * block_m + row in place of query)");
     EXPECT_EQ(named(with_queries(
                   call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
-              "operand_addresses (reads row in place of tile, q_block in place of row)");
+              "operand_addresses (reads row * block_m + q_block in place of query)");
 }
 
 /// A single head does not show where rows are counted from: a leading dimension is one of the whole array.
@@ -245,11 +246,11 @@ TEST(Identified, IndexOfTheOutput) {
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_kv, query, d);
               }),
-              "output_stored_elsewhere (stores to its own place with seqlen_kv for seqlen_q");
+              "output_stored_elsewhere (stores to its own place with seqlen_kv in place of seqlen_q");
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_q - 2, query, d);
               }),
-              "output_stored_elsewhere (stores to its own place with seqlen_q - 2 for seqlen_q");
+              "output_stored_elsewhere (stores to its own place with seqlen_q - 2 in place of seqlen_q");
     // Of some blocks alone, which write over others.
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return tile.q_block == 1

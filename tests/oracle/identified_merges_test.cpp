@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 
-#include "oracle/identify/index_forms.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 
@@ -142,14 +141,6 @@ TEST(IdentifiedMergeReads, WeightsWithANumberAdded) {
                   return Term{weight * of.at(Stage::acc, split, row, col), weight * of.l(split, row)};
               }),
               "split_weight_offset: exp(m - top) + 0.5, everywhere");
-}
-
-TEST(IndexForms, LeaveNoNumberAlone) {
-    for (const IndexFormula& form : index_forms("row", 8)) {
-        bool changes = false;
-        for (std::int64_t i = 0; i < 8; ++i) changes = changes || form.apply(i) != i;
-        EXPECT_TRUE(changes) << form.text;
-    }
 }
 
 }  // namespace

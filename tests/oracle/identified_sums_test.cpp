@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "oracle/identify/weights.h"
+#include "oracle/solve/weights.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/known_run.h"
 

@@ -10,9 +10,9 @@
 #include <random>
 
 #include "oracle/causes/replayed.h"
-#include "oracle/identify/combination.h"
-#include "oracle/identify/curve.h"
 #include "oracle/report/text.h"
+#include "oracle/solve/combination.h"
+#include "oracle/solve/curve.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 

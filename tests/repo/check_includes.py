@@ -29,8 +29,9 @@ ROOMS = [
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),
     ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording cli formula replay", "Eigen"),
-    ("identify", ["oracle/identify/*"], "", "Eigen"),
-    ("causes", ["oracle/causes/*"], "schema recording formula replay judge identify", "Eigen JSON"),
+    ("describe", ["oracle/describe/*"], "schema", ""),
+    ("solve", ["oracle/solve/*"], "describe", "Eigen"),
+    ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve", "Eigen JSON"),
     ("ranks", ["oracle/ranks/*"], "schema recording formula judge causes", "Eigen"),
     ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge causes ranks", "Eigen JSON"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
@@ -66,7 +67,7 @@ LIBRARIES = {
 
 # Libraries that take seconds to read, and the headers that may reach them: the others leave them to sources.
 SLOW = {
-    "Eigen": ["oracle/formula/*", "oracle/replay/*", "oracle/identify/*", "oracle/causes/*", "oracle/explain/gradients.h",
+    "Eigen": ["oracle/formula/*", "oracle/replay/*", "oracle/solve/*", "oracle/causes/*", "oracle/explain/gradients.h",
               "oracle/judge/plan.h", "oracle/judge/tile_judge.h", "oracle/judge/judge_tiles.h", "oracle/judge/tally_bytes.h",
               "oracle/judge/share_pieces.h", "oracle/judge/spread.h", "oracle/judge/q_block.h", "oracle/judge/gradient_judge.h",
               "oracle/judge/named_judge.h", "oracle/judge/undeclared.h", "oracle/ranks/merge_formula.h", "oracle/ranks/part_rows.h",

@@ -1,0 +1,109 @@
+#include "oracle/describe/edits.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace tilescope {
+
+namespace {
+
+/// A move may lead beyond the last one, and others out of a short range, to other heads and batch entries.
+constexpr std::int64_t moves_at_least = 32;
+constexpr std::int64_t beyond = 8;
+
+/// Those that change something in a range.
+class Changing {
+ public:
+    explicit Changing(const CoordinateRange& own) : own_(own) {}
+
+    void add(Expr expr) {
+        for (std::int64_t x = 0; x < own_.length; ++x) {
+            if (expr.at(own_.coordinate, x) == x) continue;
+            exprs_.push_back(std::move(expr));
+            return;
+        }
+    }
+    std::vector<Expr> take() { return std::move(exprs_); }
+
+ private:
+    const CoordinateRange& own_;
+    std::vector<Expr> exprs_;
+};
+
+void add_parts_of(const Expr& x, std::int64_t n, Changing& edits) {
+    edits.add(x % n);
+    edits.add(Expr::changed(Op::multiple, x, n));
+    edits.add(x / n);
+    edits.add(Expr::changed(Op::reversed, x, n));
+    if (n <= 32 && std::has_single_bit(std::uint64_t(n)))
+        for (std::int64_t odd = 3; odd < n; odd += 2) edits.add(Expr::changed(Op::permuted, x, n, odd));
+}
+
+void add_exchanged_bits(const Expr& x, std::int64_t length, Changing& edits) {
+    constexpr int bits_at_least = 6;
+    const int bits = std::max(bits_at_least, int(std::bit_width(std::uint64_t(length - 1))));
+    for (int low = 0; low < bits; ++low)
+        for (int high = low + 1; high < bits; ++high)
+            edits.add(Expr::changed(Op::exchanged_bits, x, low, high));
+}
+
+/// The number with bits of another one, as in a swizzle, and with multiples of it.
+void add_mixed(const Expr& x, const Expr& other, std::vector<Expr>& edits) {
+    for (const std::int64_t n : {2, 4, 8})
+        for (const std::int64_t k : {1, 2, 4, 8, 16})
+            edits.push_back(x ^ (k == 1 ? other % n : other % n * k));
+    for (const std::int64_t n : {2, 4, 8, 15}) edits.push_back(x ^ (other & n));
+    for (const std::int64_t k : {1, 2, 4, 8}) {
+        const Expr by = k == 1 ? other : other * k;
+        edits.push_back(x + by);
+        edits.push_back(x - by);
+    }
+}
+
+}  // namespace
+
+std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
+    const Expr x = own.coordinate;
+    Changing edits(own);
+    const std::int64_t numbers = std::min(std::int64_t(std::bit_ceil(std::uint64_t(own.length))), most);
+    for (std::int64_t n = 1; n <= std::max(numbers, moves_at_least); ++n)
+        for (const std::int64_t by : {n, -n}) edits.add(moved_by(x, by));
+    edits.add(0);
+    edits.add(Expr(own.length - 1) - x);
+    for (const std::int64_t n : {2, 3, 4, 5, 8}) edits.add(x * n);
+    for (std::int64_t n = 1; n <= std::max(numbers, beyond); ++n) edits.add(x ^ n);
+    for (std::int64_t n = 1; n <= numbers; ++n) {
+        edits.add(Expr::of_two(Op::at_most, x, n));
+        edits.add(Expr::of_two(Op::at_least, x, n));
+        edits.add(Expr::of_two(Op::at_least, x - n, 0));
+    }
+    for (std::int64_t n = 2; n <= std::max(numbers, beyond); ++n) add_parts_of(x, n, edits);
+    add_exchanged_bits(x, own.length, edits);
+    return edits.take();
+}
+
+std::vector<Expr> edits_with(const CoordinateRange& own, std::span<const CoordinateRange> others,
+                             std::int64_t most) {
+    std::vector<Expr> edits = edits_of(own, most);
+    for (const CoordinateRange& other : others) {
+        if (other.coordinate == own.coordinate || other.length < 2) continue;
+        edits.emplace_back(other.coordinate);
+        add_mixed(own.coordinate, other.coordinate, edits);
+    }
+    return edits;
+}
+
+void for_each_form(Coordinate of, std::int64_t most, const std::function<bool(const Expr&)>& visit) {
+    const Expr x = of;
+    for (std::int64_t n = 1; n <= most; ++n) {
+        if (!visit(x ^ n) || !visit(Expr::of_two(Op::at_most, x, n)) ||
+            !visit(Expr::of_two(Op::at_least, x, n)))
+            return;
+        if (n > 1 && (!visit(x % n) || !visit(Expr::changed(Op::multiple, x, n)) ||
+                      !visit(Expr::changed(Op::reversed, x, n)) || !visit(x / n)))
+            return;
+    }
+}
+
+}  // namespace tilescope
