@@ -22,7 +22,8 @@ bool has_risen(const SearchedTile& site, Stage stage, Eigen::Index row) {
 
 std::string_view place_name(ElementPlace place, Stage stage) {
     constexpr std::array<std::string_view, element_places> names = {
-        "batch", "head", "q_block", "kv_tile", "row", "", "query", "key", "key - query", "(m > m_old)"};
+        "batch", "head", "q_block",     "kv_tile",     "row",       "",
+        "query", "key",  "key - query", "(m > m_old)", "flat_index"};
     if (place != ElementPlace::col) return names[std::size_t(place)];
     return coordinate_name(axes_of_tile(stage).along);
 }
@@ -53,6 +54,10 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
             return info.row_axis == Axis::query && info.col_axis == Axis::key ? key() - query() : 0;
         case ElementPlace::rose:
             return has_risen(site, stage, row);
+        case ElementPlace::flat: {
+            const std::int64_t cols = tile_shape(site.call->problem, stage).cols;
+            return cols > 1 ? row * cols + col : 0;
+        }
     }
     return 0;
 }
@@ -109,7 +114,7 @@ std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage) {
 
 std::string_view end_name(ElementPlace place) {
     constexpr std::array<std::string_view, element_places> names = {
-        "batch_size", "heads", "q_blocks", "kv_tiles", "", "", "seqlen_q", "seqlen_kv", "", ""};
+        "batch_size", "heads", "q_blocks", "kv_tiles", "", "", "seqlen_q", "seqlen_kv", "", "", ""};
     return names[std::size_t(place)];
 }
 

@@ -22,8 +22,9 @@ enum class ElementPlace : std::uint8_t {
     key,
     distance,  ///< key - query
     rose,      ///< whether the tile raised the row's maximum
+    flat,      ///< row * columns of a whole tile + column; 0 where it has one column
 };
-inline constexpr std::size_t element_places = std::size_t(ElementPlace::rose) + 1;
+inline constexpr std::size_t element_places = std::size_t(ElementPlace::flat) + 1;
 
 /// "row"; a column has the name of the stage's axis: "col" of keys, "d" of head elements, "lane" of partial sums.
 std::string_view place_name(ElementPlace place, Stage stage);

@@ -11,16 +11,17 @@ namespace tilescope {
 
 ProductResults product_results(const Observation& seen) {
     const SearchedTile& site = seen.site;
-    ProductResults results{Matrix::Constant(seen.got.rows(), seen.got.cols(), quiet_nan), {}};
-    results.error = results.got;
-    const auto see = [&](Eigen::Index i, Eigen::Index j, double got, double error) {
+    ProductResults results{Matrix::Constant(seen.got.rows(), seen.got.cols(), quiet_nan), {}, {}};
+    results.error = results.expected = results.got;
+    const auto see = [&](Eigen::Index i, Eigen::Index j, double got, double expected, double error) {
         if (!std::isfinite(got) || !std::isfinite(seen.expected.value(i, j))) return;
         results.got(i, j) = got;
+        results.expected(i, j) = expected;
         results.error(i, j) = error;
     };
     if (seen.context.stage == Stage::s) {
         for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
-            see(i, j, score.got, score.error);
+            see(i, j, score.got, score.expected, score.error);
         });
         return results;
     }
@@ -28,7 +29,8 @@ ProductResults product_results(const Observation& seen) {
         for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
             const double before = carried_over(seen.context.stage, site, i, j);
             const double error = seen.expected.error(i, j) / std::abs(seen.factor.at(i, j));
-            see(i, j, seen.natural(i, j) - before, error);
+            see(i, j, seen.natural(i, j) - before, seen.expected.value(i, j) / seen.factor.at(i, j) - before,
+                error);
         }
     }
     return results;

@@ -11,6 +11,7 @@ namespace tilescope {
 struct ProductResults {
     Matrix got;
     Matrix error;
+    Matrix expected;  ///< of a healthy kernel
 };
 
 ProductResults product_results(const Observation& seen);

@@ -96,7 +96,7 @@ std::vector<Cause> identified_recurrence_causes();
 std::vector<Cause> other_maximum_causes();
 std::vector<Cause> term_read_causes();
 std::vector<Cause> stale_causes();
-std::vector<Cause> gradient_address_causes();
+std::vector<Cause> tile_read_causes();
 std::vector<Cause> place_causes();
 
 /// Sums and maxima of which some terms, or all, are read at another index of their tile.

@@ -30,6 +30,15 @@ LabelledPlace labelled_place(const SearchedTile& site, Stage stage, Eigen::Index
     return place;
 }
 
+/// Of memory without rows, as where a copy ends within one: rows and columns say that in three conditions.
+std::optional<PlaceRule> rule_of_flat_index(std::vector<LabelledPlace> places, std::int64_t most_wrong) {
+    for (LabelledPlace& place : places) place.at[0] = place.at[std::size_t(ElementPlace::flat)];
+    std::optional<PlaceRule> rule = find_place_rule(places, 1, most_wrong);
+    if (!rule || rule->conditions.size() > 1 || rule->conditions[0].period > 0) return std::nullopt;
+    rule->conditions[0].coordinate = std::size_t(ElementPlace::flat);
+    return rule;
+}
+
 LabelledElements labelled_elements(const Evidence& evidence, const Change& change) {
     // Odd, to meet every column of a tile.
     const std::int64_t step = evidence.compared / most_labels | 1;
@@ -62,7 +71,9 @@ std::optional<LabelledElements::Rule> LabelledElements::rule(std::int64_t most_w
     if (!has_own_lengths(evidence_.world->recording()))
         for (std::size_t at = 0; at < element_places; ++at)
             ends[at] = end_of(ElementPlace(at), evidence_.problem(), stage_);
-    const std::optional<PlaceRule> rule = find_place_rule(places_, element_places, most_wrong, ends);
+    constexpr std::size_t without_flat = std::size_t(ElementPlace::flat);
+    std::optional<PlaceRule> rule = find_place_rule(places_, without_flat, most_wrong, ends);
+    if (!rule) rule = rule_of_flat_index(places_, most_wrong);
     if (!rule) return std::nullopt;
     std::string text;
     for (const PlaceCondition& condition : rule->conditions) {

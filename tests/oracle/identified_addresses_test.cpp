@@ -310,6 +310,70 @@ TEST(Identified, ElementsOfOneRow) {
     EXPECT_EQ(named(wrong), "elements_moved (holds [row][col + 3])");
 }
 
+/// The accumulators of a kernel that adds up something else than P V: what a KV tile adds is that of the element at `from`.
+template <class From>
+MemoryRecording adding(const Recording& honest, const From& from) {
+    MemoryRecording wrong = copy_of(honest);
+    const Problem& problem = honest.problem();
+    const TileShape shape = tile_shape(problem, Stage::acc);
+    const auto tile_of = [&](Stage stage, const TileId& tile) {
+        std::vector<float> values(std::size_t(tile_shape(problem, stage).elements()));
+        honest.read_tile(stage, tile, values);
+        return values;
+    };
+    std::vector<double> sums(std::size_t(shape.elements()));
+    std::vector<double> added(sums.size());
+    change_stage(wrong, Stage::acc, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        if (row == 0 && d == 0) {
+            const std::vector<float> after = tile_of(Stage::acc, tile);
+            added.assign(after.begin(), after.end());
+            if (tile.kv_tile == 0) sums.assign(sums.size(), 0);
+            if (tile.kv_tile > 0) {
+                TileId last = tile;
+                --last.kv_tile;
+                const std::vector<float> before = tile_of(Stage::acc, last);
+                const std::vector<float> m_before = tile_of(Stage::m, last);
+                const std::vector<float> m = tile_of(Stage::m, tile);
+                for (std::size_t i = 0; i < sums.size(); ++i) {
+                    const std::size_t of = i / std::size_t(shape.cols);
+                    const double factor =
+                        m[of] == m_before[of] ? 1 : std::exp(double(m_before[of]) - double(m[of]));
+                    added[i] -= factor * double(before[i]);
+                    sums[i] *= factor;
+                }
+            }
+        }
+        return float(sums[std::size_t(row * shape.cols + d)] += added[std::size_t(from(row, d))]);
+    });
+    return wrong;
+}
+
+/// As a copy leaves a tile that ends after so many elements, of memory without rows.
+TEST(Identified, TheEndOfATileThatIsNotCopied) {
+    MemoryRecording wrong = copy_of(recorded(plain_call()));
+    const std::int64_t cols = wrong.problem().head_dim;
+    change_stage(wrong, Stage::k, [&](float right, const TileId&, std::int64_t row, std::int64_t d) {
+        return row * cols + d >= 9 * cols + 5 ? 0.0f : right;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "rows_zeroed");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where flat_index >= 149");
+}
+
+TEST(Identified, WhatAProductAdds) {
+    const MemoryRecording honest = recorded(plain_call());
+    const std::int64_t ld = honest.problem().head_dim_v;
+    EXPECT_EQ(named(adding(honest, [=](std::int64_t row, std::int64_t d) { return row * ld + (d ^ 4); })),
+              "elements_moved (adds [row][d ^ 4])");
+    // A guessed layout of fragments: within blocks the place is transposed.
+    EXPECT_EQ(named(adding(honest,
+                           [=](std::int64_t row, std::int64_t d) {
+                               return (row / 8 * 8 + d % 8) * ld + d / 8 * 8 + row % 8;
+                           })),
+              "elements_moved (adds [(row & 24) ^ (d & 7)][(d & 8) ^ (row & 7)])");
+}
+
 /// An index of the column and the head, which no tile by itself tells from one of the column alone.
 TEST(Identified, ElementsByTheHead) {
     Problem problem = plain_call().problem;

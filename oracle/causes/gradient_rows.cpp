@@ -1,4 +1,4 @@
-// Numbers of the backward pass that are read elsewhere: p, dp and delta in ds, and lse in p.
+#include "oracle/causes/gradient_rows.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 
-#include "oracle/causes/table.h"
 #include "oracle/replay/tiles.h"
 #include "oracle/solve/address_map.h"
 #include "oracle/solve/value_index.h"
@@ -18,36 +17,24 @@ namespace tilescope {
 
 namespace {
 
-/// A number of each element of the tile, or of each of its rows, that the stage takes.
-struct TakenNumber {
+/// A number of each row that the stage takes.
+struct RowNumber {
     Stage stage;
     const char* name;
-    bool of_rows;
     Estimate& (*in)(SearchedTile&);
     /// What it must have been where the result is `got`, and by how much that may be off.
     std::pair<double, double> (*solved)(const SearchedTile&, const Matrix& scores, double got, double error,
                                         Eigen::Index, Eigen::Index);
 };
 
-constexpr std::array<TakenNumber, 4> taken_numbers = {{
-    {Stage::ds, "p", false, [](SearchedTile& site) -> Estimate& { return site.p; },
-     [](const SearchedTile& site, const Matrix&, double got, double error, Eigen::Index i, Eigen::Index j) {
-         const double difference = site.dp.value(i, j) - site.delta.value(i, 0);
-         return std::pair(got / difference, error / std::abs(difference));
-     }},
-    {Stage::ds, "dp", false, [](SearchedTile& site) -> Estimate& { return site.dp; },
-     [](const SearchedTile& site, const Matrix&, double got, double error, Eigen::Index i, Eigen::Index j) {
-         const double p = site.p.value(i, j);
-         const double delta = site.delta.value(i, 0);
-         return std::pair(got / p + delta, error / std::abs(p) + 2 * u_f32 * std::abs(delta));
-     }},
-    {Stage::ds, "delta", true, [](SearchedTile& site) -> Estimate& { return site.delta; },
+constexpr std::array<RowNumber, 2> row_numbers = {{
+    {Stage::ds, "delta", [](SearchedTile& site) -> Estimate& { return site.delta; },
      [](const SearchedTile& site, const Matrix&, double got, double error, Eigen::Index i, Eigen::Index j) {
          const double p = site.p.value(i, j);
          const double dp = site.dp.value(i, j);
          return std::pair(dp - got / p, error / std::abs(p) + 2 * u_f32 * std::abs(dp));
      }},
-    {Stage::p, "lse", true, [](SearchedTile& site) -> Estimate& { return site.m; },
+    {Stage::p, "lse", [](SearchedTile& site) -> Estimate& { return site.m; },
      [](const SearchedTile&, const Matrix& scores, double got, double error, Eigen::Index i, Eigen::Index j) {
          const double s = scores(i, j);
          return std::pair(s - std::log(got), error / got + 4 * u_f32 * std::abs(s));
@@ -83,30 +70,21 @@ std::shared_ptr<const ValueIndex> index_of_rows(const CauseSearch& world, Stage 
                                   [&] { return ValueIndex(all_rows(world, stage)); });
 }
 
-/// Memory that a tile's numbers are read from, and where the tile begins in it.
-struct NumberMemory {
+/// The rows of all heads, and where those of the tile begin.
+struct RowMemory {
     std::shared_ptr<const ValueIndex> values;
-    std::int64_t ld = 1;
     std::int64_t first = 0;
 };
 
-NumberMemory memory_of(const TakenNumber& taken, const SearchedTile& site) {
+RowMemory memory_of(const RowNumber& number, const SearchedTile& site) {
     const Problem& problem = site.world->recording().problem();
-    if (taken.of_rows)
-        return {index_of_rows(*site.world, taken.stage), 1,
-                (site.id.batch * problem.heads + site.id.head) * problem.seqlen_q + site.first_row};
-    SearchedTile own = site;
-    const Matrix& tile = taken.in(own).value;
-    std::vector<double> values(std::size_t(tile.rows() * problem.block_n), quiet_nan);
-    for (Eigen::Index i = 0; i < tile.rows(); ++i)
-        for (Eigen::Index j = 0; j < tile.cols(); ++j)
-            values[std::size_t(i * problem.block_n + j)] = tile(i, j);
-    return {std::make_shared<const ValueIndex>(std::move(values)), problem.block_n, 0};
+    return {index_of_rows(*site.world, number.stage),
+            (site.id.batch * problem.heads + site.id.head) * problem.seqlen_q + site.first_row};
 }
 
 /// `by_rows`: of each row one element, which tells an order of the rows.
-std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observation& seen,
-                                      const NumberMemory& memory, bool by_rows) {
+std::optional<AddressMap> map_of_tile(const RowNumber& taken, const Observation& seen,
+                                      const RowMemory& memory, bool by_rows) {
     std::vector<AddressSample> samples;
     const Matrix scores = taken.stage == Stage::p ? finished_scores(seen.site).value : Matrix();
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
@@ -123,18 +101,17 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
             if (by_rows && !samples.back().sources.empty()) break;
         }
     }
-    return find_address_map(samples, memory.ld, {Coordinate::row, Coordinate::col});
+    return find_address_map(samples, 1, {Coordinate::row, Coordinate::col});
 }
 
 /// The tile's numbers as the map takes them; unknown beyond what is known of the memory.
-Change takes_from(const TakenNumber& taken, const AddressMap& described) {
+Change takes_from(const RowNumber& taken, const AddressMap& map) {
     return {.inputs = [=](SearchedTile& site) {
-        const NumberMemory memory = memory_of(taken, site);
-        const AddressMap map = in_rows_of(described, memory.ld);
+        const RowMemory memory = memory_of(taken, site);
         Estimate& numbers = taken.in(site);
         for (Eigen::Index i = 0; i < numbers.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < numbers.value.cols(); ++j) {
-                const std::int64_t at = memory.first + map.apply(i, taken.of_rows ? 0 : j);
+                const std::int64_t at = memory.first + map.apply(i, 0);
                 const double value = memory.values->has(at) ? memory.values->at(at) : quiet_nan;
                 numbers.error(i, j) = std::isnan(value) ? infinity : 0;
                 numbers.value(i, j) = std::isnan(value) ? 0 : value;
@@ -143,35 +120,26 @@ Change takes_from(const TakenNumber& taken, const AddressMap& described) {
     }};
 }
 
-std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
+}  // namespace
+
+std::vector<Candidate> gradient_rows_read_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || evidence.problem().direction == Direction::forward) return candidates;
-    for (const TakenNumber& taken : taken_numbers) {
+    for (const RowNumber& taken : row_numbers) {
         if (taken.stage != evidence.acts) continue;
         std::set<std::string> texts;
         std::size_t tiles = 0;
         for (const Observation& seen : evidence.seen) {
             if (!seen.is_bad() || ++tiles > 3) break;
-            const NumberMemory memory = memory_of(taken, seen.site);
+            const RowMemory memory = memory_of(taken, seen.site);
             auto map = map_of_tile(taken, seen, memory, false);
-            if (!map && taken.of_rows) map = map_of_tile(taken, seen, memory, true);
+            if (!map) map = map_of_tile(taken, seen, memory, true);
             if (!map || map->parameters == 0 || !texts.insert(map->text()).second) continue;
             candidates.push_back(
                 {{{"takes", taken.name + map->text()}}, takes_from(taken, *map), cost_of(*map)});
         }
     }
     return candidates;
-}
-
-}  // namespace
-
-std::vector<Cause> gradient_address_causes() {
-    return {{"numbers_read_elsewhere",
-             "address",
-             {Stage::p, Stage::ds},
-             "lse, p, dp or delta are those of other elements or rows",
-             "the index with which the row's lse and delta, or the tile's p and dp, are read",
-             numbers_read_elsewhere}};
 }
 
 }  // namespace tilescope
