@@ -1,6 +1,7 @@
 #include "oracle/causes/answers.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cmath>
 #include <map>
@@ -14,11 +15,20 @@ namespace tilescope {
 
 namespace {
 
-/// What is done with the running state: "not_carried" of m_not_carried, l_not_carried and acc_not_carried.
-std::string_view without_stage(std::string_view name) {
-    for (const std::string_view state : {"m_", "l_", "acc_"})
-        if (name.starts_with(state)) return name.substr(state.size());
-    return name;
+/// Names of one mistake in the recurrence, by the numbers of the running state that it is made in.
+constexpr std::array<std::array<std::string_view, 3>, 5> names_of_one = {{
+    {"m_not_carried", "l_not_carried", "acc_not_carried"},
+    {"m_starts_at", "l_starts_at"},
+    {"l_not_rescaled", "acc_not_rescaled"},
+    {"l_rescaled_inversely", "acc_rescaled_inversely"},
+    {"l_rescaled_twice", "acc_rescaled_twice"},
+}};
+
+bool name_the_same(std::string_view a, std::string_view b) {
+    return a == b || std::ranges::any_of(names_of_one, [=](const auto& names) {
+               return std::ranges::find(names, a) != names.end() &&
+                      std::ranges::find(names, b) != names.end();
+           });
 }
 
 bool is_in(std::span<const Stage> stages, Stage stage) {
@@ -150,14 +160,11 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
-    const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
     const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&
                             !a.parameters.empty() && !b.parameters.empty() &&
                             a.parameters.back().value == b.parameters.back().value;
-    return (is_same &&
-            (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)))) ||
-           is_of_tail;
+    return (is_same && name_the_same(a.name, b.name)) || is_of_tail;
 }
 
 std::vector<Stage> leave_open(const Evidence& evidence, const Report& report, int threads) {

@@ -1,0 +1,201 @@
+// Products and sums that read other elements than they should, by an index that no table lists.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/oracle/identified_index.h"
+
+namespace tilescope::test {
+namespace {
+
+/// The accumulators of a kernel that adds up something else than P V: what a KV tile adds is that of the element at `from`.
+template <class From>
+MemoryRecording adding(const Recording& honest, const From& from) {
+    MemoryRecording wrong = copy_of(honest);
+    const Problem& problem = honest.problem();
+    const TileShape shape = tile_shape(problem, Stage::acc);
+    const auto tile_of = [&](Stage stage, const TileId& tile) {
+        std::vector<float> values(std::size_t(tile_shape(problem, stage).elements()));
+        honest.read_tile(stage, tile, values);
+        return values;
+    };
+    std::vector<double> sums(std::size_t(shape.elements()));
+    std::vector<double> added(sums.size());
+    change_stage(wrong, Stage::acc, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        if (row == 0 && d == 0) {
+            const std::vector<float> after = tile_of(Stage::acc, tile);
+            added.assign(after.begin(), after.end());
+            if (tile.kv_tile == 0) sums.assign(sums.size(), 0);
+            if (tile.kv_tile > 0) {
+                TileId last = tile;
+                --last.kv_tile;
+                const std::vector<float> before = tile_of(Stage::acc, last);
+                const std::vector<float> m_before = tile_of(Stage::m, last);
+                const std::vector<float> m = tile_of(Stage::m, tile);
+                for (std::size_t i = 0; i < sums.size(); ++i) {
+                    const std::size_t of = i / std::size_t(shape.cols);
+                    const double factor =
+                        m[of] == m_before[of] ? 1 : std::exp(double(m_before[of]) - double(m[of]));
+                    added[i] -= factor * double(before[i]);
+                    sums[i] *= factor;
+                }
+            }
+        }
+        return float(sums[std::size_t(row * shape.cols + d)] += added[std::size_t(from(row, d))]);
+    });
+    return wrong;
+}
+
+TEST(IdentifiedProducts, WhatAProductAdds) {
+    const MemoryRecording honest = recorded(plain_call());
+    const std::int64_t ld = honest.problem().head_dim_v;
+    EXPECT_EQ(named(adding(honest, [=](std::int64_t row, std::int64_t d) { return row * ld + (d ^ 4); })),
+              "elements_moved (adds [row][d ^ 4])");
+    // A guessed layout of fragments: within blocks the place is transposed.
+    EXPECT_EQ(named(adding(honest,
+                           [=](std::int64_t row, std::int64_t d) {
+                               return (row / 8 * 8 + d % 8) * ld + d / 8 * 8 + row % 8;
+                           })),
+              "elements_moved (adds [(row & 24) ^ (d & 7)][(d & 8) ^ (row & 7)])");
+}
+
+/// Scores that the honest kernel computes from K with other elements in each tile, beside the K that it should be.
+MemoryRecording scores_of(const Call& call, const IndexOf& row_of, const IndexOf& col_of) {
+    Call other = call;
+    const std::int64_t cols = call.problem.head_dim;
+    const std::int64_t block = call.problem.block_n;
+    for (std::size_t i = 0; i < other.inputs.k.size(); ++i) {
+        const auto row = std::int64_t(i) / cols;
+        const std::int64_t from = row / block * block + row_of(row % block);
+        other.inputs.k[i] = call.inputs.k[std::size_t(from * cols + col_of(std::int64_t(i) % cols))];
+    }
+    const MemoryRecording scores = recorded(other);
+    MemoryRecording wrong = copy_of(recorded(call));
+    std::vector<float> values(std::size_t(tile_shape(call.problem, Stage::s).elements()));
+    change_stage(wrong, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) scores.read_tile(Stage::s, tile, values);
+        return values[std::size_t(row * block + col)];
+    });
+    return wrong;
+}
+
+TEST(IdentifiedProducts, OperandsOfScores) {
+    const auto same = [](std::int64_t x) { return x; };
+    const auto coarse = [](std::int64_t x) { return x / 4 * 4; };
+    EXPECT_EQ(named(scores_of(plain_call(), coarse, same)),
+              "score_columns_permuted (permutation col / 4 * 4)");
+    // Single elements of K are solved for.
+    EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
+              "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
+}
+
+/// Scores of rows of K that begin 18 elements apart where they lie 20 apart: what is between them was not dumped.
+TEST(IdentifiedProducts, OperandsWithMemoryThatIsNotKnown) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    const std::int64_t dims = problem.head_dim;
+    constexpr std::int64_t ld = 20;
+    const MemoryRecording honest = recorded(call);
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> q(std::size_t(tile_shape(problem, Stage::q).elements()));
+    std::vector<float> k(std::size_t(tile_shape(problem, Stage::k).elements()));
+    std::mt19937 random(7);
+    std::vector<float> memory(std::size_t(problem.block_n * ld));
+    for (float& between : memory) between = std::normal_distribution<float>()(random);
+    change_stage(wrong, Stage::s, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) {
+            honest.read_tile(Stage::q, tile, q);
+            honest.read_tile(Stage::k, tile, k);
+            for (std::int64_t i = 0; i < std::ssize(k); ++i)
+                memory[std::size_t(i / dims * ld + i % dims)] = k[std::size_t(i)];
+        }
+        float sum = 0;
+        for (std::int64_t d = 0; d < dims; ++d)
+            sum += q[std::size_t(row * dims + d)] * memory[std::size_t(col * 18 + d)];
+        return std::isinf(right) ? right : float(problem.sm_scale) * sum;
+    });
+    EXPECT_EQ(named(wrong), "operand_read_elsewhere (multiplies k[18 * col + d] of rows of 20)");
+}
+
+/// The element of P that a row of acc multiplies with element (col, d) of V.
+using ReadOfP =
+    std::function<std::pair<std::int64_t, std::int64_t>(std::int64_t row, std::int64_t col, std::int64_t d)>;
+
+/// acc of one KV tile, summed up by the definition.
+MemoryRecording products_of(const ReadOfP& read, Mask mask = Mask::none) {
+    Problem problem = plain_call().problem;
+    problem.seqlen_kv = problem.block_n;
+    problem.mask = mask;
+    problem.head_dim_v = problem.block_m;
+    const MemoryRecording honest = recorded(make_call(problem, index_seed, {}));
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> p(std::size_t(tile_shape(problem, Stage::p).elements()));
+    std::vector<float> v(std::size_t(tile_shape(problem, Stage::v).elements()));
+    change_stage(wrong, Stage::acc, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        if (row == 0 && d == 0) {
+            honest.read_tile(Stage::p, tile, p);
+            honest.read_tile(Stage::v, tile, v);
+        }
+        float sum = 0;
+        for (std::int64_t col = 0; col < problem.block_n; ++col) {
+            const auto [at_row, at_col] = read(row, col, d);
+            sum += p[std::size_t(at_row * problem.block_n + at_col)] *
+                   v[std::size_t(col * problem.head_dim_v + d)];
+        }
+        return sum;
+    });
+    return wrong;
+}
+
+/// An index of the row, the column and the term of a sum: no operand by itself has what is multiplied.
+TEST(IdentifiedProducts, TermsOfASum) {
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
+                  return std::pair(col / 8 % 2 == 0 ? row ^ 12 : row, col);
+              })),
+              "operand_read_elsewhere (multiplies p[row ^ 12][col], for col % 16 < 8)");
+    // Of all terms it would be the sum of another element as well.
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t d) {
+                  return std::pair(col >= 8 ? d : row, col);
+              })),
+              "operand_read_elsewhere (multiplies p[d][col], for col >= 8)");
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
+                  return std::pair(row, col >= 5 ? col - 5 : col);
+              })),
+              "operand_read_elsewhere (multiplies p[row][col - 5], for col >= 5)");
+}
+
+/// Terms that are left out are not those of P that is hidden.
+TEST(IdentifiedProducts, ZerosHaveNoAddress) {
+    const MemoryRecording wrong = products_of(
+        [](std::int64_t row, std::int64_t col, std::int64_t) {
+            return col < 4 ? std::pair(std::int64_t(0), std::int64_t(31)) : std::pair(row, col);
+        },
+        Mask::causal);
+    EXPECT_EQ(named(wrong), "terms_weighted (columns 0-3 0 times)");
+}
+
+/// The maximum of the scores of the row three further on: of the last three rows nothing is known.
+TEST(IdentifiedProducts, ScoresOfAMaximum) {
+    const MemoryRecording honest = recorded(plain_call());
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> before(32);
+    std::vector<float> scores(32 * 32);
+    change_stage(wrong, Stage::m, [&](float, const TileId& tile, std::int64_t row, std::int64_t) {
+        if (row == 0) honest.read_tile(Stage::s, tile, scores);
+        if (tile.kv_tile == 0) before[std::size_t(row)] = -infinity;
+        const auto first = scores.begin() + std::ptrdiff_t(std::min<std::int64_t>(row + 3, 31) * 32);
+        return before[std::size_t(row)] =
+                   std::max(before[std::size_t(row)], *std::max_element(first, first + 32));
+    });
+    EXPECT_EQ(named(wrong), "sum_reads_elsewhere (reads s[row + 3][col])");
+}
+
+}  // namespace
+}  // namespace tilescope::test
