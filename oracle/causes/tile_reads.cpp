@@ -44,7 +44,7 @@ using Reader = std::function<Estimate(const SearchedTile&, const Estimate&)>;
 /// A tile of numbers with an index: a slot of the stage.
 struct TakenTile {
     std::string_view cause;
-    bool (*is_of)(Stage);
+    bool (*is_of)(const Evidence&);
     const char* parameter;  ///< what the report says of the index, with the name of the tile before it
     const char* name;
     TakenNumbers (*numbers)(const Observation&);
@@ -83,8 +83,13 @@ Change holds(Stage, const Reader& read) {
 
 // ---- what a product leaves, before it is added to anything
 
-bool is_product(Stage stage) {
-    return stage == Stage::s || stage == Stage::acc || stage == Stage::dp;
+/// Where nothing is done with a product it is what the stage holds.
+bool is_added_up(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    const HeadCall& call = evidence.call();
+    if (evidence.observed != Stage::s) return evidence.observed == Stage::acc;
+    const bool hides = problem.mask != Mask::none || problem.window_left >= 0 || problem.window_right >= 0;
+    return hides || call.capped() || call.biased();
 }
 
 TakenNumbers added(const Observation& seen) {
@@ -109,11 +114,11 @@ Change adds(Stage stage, const Reader& read) {
 
 // ---- what goes into exponentials, and into ds
 
-bool is_p(Stage stage) {
-    return stage == Stage::p;
+bool is_p(const Evidence& evidence) {
+    return evidence.observed == Stage::p;
 }
-bool is_ds(Stage stage) {
-    return stage == Stage::ds;
+bool is_ds(const Evidence& evidence) {
+    return evidence.observed == Stage::ds;
 }
 
 /// Exponentials of other scores than their own, less the maximum of their own row.
@@ -163,8 +168,8 @@ Change takes(Stage, const Reader& read) {
 }
 
 constexpr std::array<TakenTile, 5> taken_tiles = {{
-    {moved_name, [](Stage) { return true; }, "holds", "", held, holds},
-    {moved_name, is_product, "adds", "", added, adds},
+    {moved_name, [](const Evidence&) { return true; }, "holds", "", held, holds},
+    {moved_name, is_added_up, "adds", "", added, adds},
     {scores_name, is_p, "reads", "", scores_taken, takes_scores},
     {numbers_name, is_ds, "takes", "p", probabilities_taken, takes<&SearchedTile::p>},
     {numbers_name, is_ds, "takes", "dp", dp_taken, takes<&SearchedTile::dp>},
@@ -325,7 +330,7 @@ std::vector<Candidate> read_elsewhere(const Evidence& evidence, std::string_view
     if (!evidence.direct()) return candidates;
     const Stage stage = evidence.observed;
     for (const TakenTile& taken : taken_tiles) {
-        if (taken.cause != cause || !taken.is_of(stage)) continue;
+        if (taken.cause != cause || !taken.is_of(evidence)) continue;
         KnownTiles known(taken);
         for (const ReadWithinTile& read : reads_within_tiles(evidence, known)) {
             const Reader reader = [=](const SearchedTile& site, const Estimate& right) {

@@ -29,7 +29,8 @@ inline Call plain_call() {
 using IndexOf = std::function<std::int64_t(std::int64_t)>;
 
 /// Every tile of the stage with the elements of other rows and columns of it.
-inline MemoryRecording moved(const Recording& honest, Stage stage, const IndexOf& row_of, const IndexOf& col_of) {
+inline MemoryRecording moved(const Recording& honest, Stage stage, const IndexOf& row_of,
+                             const IndexOf& col_of) {
     MemoryRecording wrong = copy_of(honest);
     const TileShape shape = tile_shape(honest.problem(), stage);
     std::vector<float> right(std::size_t(shape.elements()));
