@@ -12,7 +12,6 @@
 
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_indices.h"
-#include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/solve/address_map.h"
 #include "oracle/solve/value_index.h"
@@ -23,11 +22,6 @@ namespace {
 
 /// Larger arrays are not searched.
 constexpr std::int64_t largest_array = std::int64_t(1) << 25;
-
-/// A zero stands anywhere, a NaN nowhere.
-bool tells_address(double value) {
-    return std::isfinite(value) && value != 0;
-}
 
 // ---- staged operands
 
@@ -73,8 +67,6 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     }
 }
 
-/// The address in the array of each element of a tile.
-using AddressInTile = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
 using AddressesOfTiles = std::function<AddressInTile(const SearchedTile&)>;
 
 AddressesOfTiles addresses_by(Stage stage, CountedFrom counted_from, const AddressMap& described) {
@@ -161,16 +153,15 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         const double got = seen.got(row, col);
         return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
     };
-    for (const OtherArrayIndex& index : other_array_indices(evidence, stands_at)) {
-        const auto addresses = [=, index = index.index](const SearchedTile& site) -> AddressInTile {
-            return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row, Eigen::Index col) mutable {
-                move_in_tile(stage, row, col, place);
-                return index.at(place);
-            };
+    const IndexedArray indexed = indexed_array(stage, evidence.problem());
+    for (const OtherIndex& other : other_array_indices(evidence, indexed, stands_at)) {
+        const auto addresses = [=, index = other.index](const SearchedTile& site) {
+            return addresses_by(index, stage, site);
         };
         for (const bool bounded : {true, false})
-            candidates.push_back(
-                {{{"reads", index.text}}, reads(stage, addresses, bounded), index.choices + 1});
+            candidates.push_back({{{"reads", other.text(indexed.right)}},
+                                  reads(stage, addresses, bounded),
+                                  other.choices() + 1});
     }
     return candidates;
 }

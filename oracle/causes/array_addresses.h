@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,11 @@
 namespace tilescope {
 
 // Addresses in tiles and in arrays of all heads, told by the values that stand there.
+
+/// A zero stands anywhere, a NaN nowhere.
+inline bool tells_address(double value) {
+    return std::isfinite(value) && value != 0;
+}
 
 /// The addresses that an element of a tile speaks for; nullopt: none.
 using SampleOf =

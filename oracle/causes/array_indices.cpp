@@ -70,15 +70,16 @@ IndexedArray indexed_array(Stage stage, const Problem& problem) {
     return array;
 }
 
-std::vector<OtherArrayIndex> other_array_indices(const Evidence& evidence, const StandsAt& stands_at) {
-    const IndexedArray indexed = indexed_array(evidence.acts, evidence.problem());
-    std::vector<OtherArrayIndex> indices;
-    for (OtherIndex& other : find_array_indices(asked_elements(evidence, stands_at), indexed, most_indices)) {
-        std::string text = other.text(indexed.right);
-        const int choices = other.choices();
-        indices.push_back({std::move(text), choices, std::move(other.index)});
-    }
-    return indices;
+AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& site) {
+    return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row, Eigen::Index col) mutable {
+        move_in_tile(stage, row, col, place);
+        return index.at(place);
+    };
+}
+
+std::vector<OtherIndex> other_array_indices(const Evidence& evidence, const IndexedArray& array,
+                                            const StandsAt& stands_at) {
+    return find_array_indices(asked_elements(evidence, stands_at), array, most_indices);
 }
 
 }  // namespace tilescope

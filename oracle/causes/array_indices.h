@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "oracle/causes/array_addresses.h"
@@ -14,17 +13,15 @@ namespace tilescope {
 /// The array of all heads that a stage is loaded from or stored to, as kernels index it.
 IndexedArray indexed_array(Stage stage, const Problem& problem);
 
-/// An index into an array of all heads that is wrong in one of its numbers or extents.
-struct OtherArrayIndex {
-    std::string text;  ///< "head * 2 in place of head"
-    int choices = 0;
-    Index index;
-};
+/// The address in the array, from its beginning, of each element of a tile.
+using AddressInTile = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
+AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& site);
 
-/// Those that nearly all wrong elements of the stage speak for. `stands_at`: whether the number of an element stands at
+/// Indices into the array that nearly all wrong elements of the stage speak for. `stands_at`: whether the number of an element stands at
 /// an address of the array; nullopt of elements that tell nothing.
 using StandsAt = std::function<std::optional<bool>(const Observation&, Eigen::Index row, Eigen::Index col,
                                                    std::int64_t address)>;
-std::vector<OtherArrayIndex> other_array_indices(const Evidence& evidence, const StandsAt& stands_at);
+std::vector<OtherIndex> other_array_indices(const Evidence& evidence, const IndexedArray& array,
+                                            const StandsAt& stands_at);
 
 }  // namespace tilescope

@@ -17,7 +17,6 @@
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_indices.h"
 #include "oracle/causes/array_strides.h"
-#include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
@@ -86,20 +85,17 @@ std::vector<BlockOutput> computed_output(const CauseSearch& world, Stage stage) 
     return blocks;
 }
 
-/// The address in the output of each element of a tile.
-using AddressInOutput = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
-
 /// Where a kernel stores its output.
 struct OutputStore {
     std::string name;  ///< not that of another one
-    std::function<AddressInOutput(const SearchedTile&, const ArrayOfHeads&)> address;
+    std::function<AddressInTile(const SearchedTile&, const ArrayOfHeads&)> address;
     /// Elements that are stored there, the others being stored where they should be; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where{};
 };
 
 OutputStore store_of(Stage stage, CountedFrom counted_from, const AddressMap& described) {
     return {fmt::format("{} {}", int(counted_from), described.text()),
-            [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInOutput {
+            [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInTile {
                 const Counting from = counting(site, stage, array, counted_from);
                 return [from, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
                     return from.address + map.apply(from.first_row + row, col);
@@ -115,13 +111,8 @@ std::string text_of_store(const OtherIndex& other, const Index& right) {
 }
 
 OutputStore store_of(Stage stage, const Index& index, const std::string& text) {
-    return {text, [=](const SearchedTile& site, const ArrayOfHeads&) -> AddressInOutput {
-                return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row,
-                                                                     Eigen::Index col) mutable {
-                    move_in_tile(stage, row, col, place);
-                    return index.at(place);
-                };
-            }};
+    return {text,
+            [=](const SearchedTile& site, const ArrayOfHeads&) { return addresses_by(index, stage, site); }};
 }
 
 /// The output of a kernel whose stores go elsewhere, in natural units.
@@ -145,7 +136,7 @@ StoredOutput output_stored(const CauseSearch& world, Stage stage, const OutputSt
     const auto blocks = world.once<std::vector<BlockOutput>>(
         fmt::format("computed {}", stage_info(stage).name), [&] { return computed_output(world, stage); });
     for (const auto& [site, own] : *blocks) {
-        const AddressInOutput address = store.address(site, array);
+        const AddressInTile address = store.address(site, array);
         for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
                 const bool moves = !store.where || store.where(site, i, j);
@@ -220,7 +211,7 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Du
                                               const OutputStore& store) {
     LabelledElements elements(evidence, dumped.stage);
     for (const Observation& seen : evidence.seen) {
-        const AddressInOutput address = store.address(seen.site, dumped.array);
+        const AddressInTile address = store.address(seen.site, dumped.array);
         const std::int64_t from = origin(seen.site, dumped.stage, dumped.array);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
@@ -309,7 +300,7 @@ bool is_written_over(const Observation& seen, std::int64_t from_origin, const Mo
 void add_stored(const Observation& seen, std::span<const MovedElement> elements, const DumpedOutput& dumped,
                 const OutputStore& store, StoredElements& stored) {
     const ValueIndex& values = dumped.array.values;
-    const AddressInOutput address = store.address(seen.site, dumped.array);
+    const AddressInTile address = store.address(seen.site, dumped.array);
     const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
     for (const MovedElement& element : elements) {
         const std::int64_t at = address(element.row, element.col);
@@ -365,7 +356,7 @@ std::int64_t right_elements_moved(const Evidence& evidence, const DumpedOutput& 
     constexpr Eigen::Index of_tile = 32;
     std::int64_t moved = 0;
     for (const Observation& seen : evidence.seen) {
-        const AddressInOutput address = store.address(seen.site, dumped.array);
+        const AddressInTile address = store.address(seen.site, dumped.array);
         const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
         for (Eigen::Index i = 0; i < seen.got.size(); i += seen.got.size() / of_tile | 1) {
             const Eigen::Index row = i / seen.got.cols();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/causes/array_addresses.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/table.h"
@@ -113,17 +114,13 @@ struct FoundStores {
     std::vector<AddressSample> samples;  ///< with addresses row * cols + col
 };
 
-bool is_telling(double value) {
-    return std::isfinite(value) && value != 0;
-}
-
 FoundStores stores_found(const Observation& seen) {
     FoundStores found{&seen, {}};
     const ValueIndex got(std::vector<double>(seen.got.data(), seen.got.data() + seen.got.size()));
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
         for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
             const double expected = seen.expected.value(i, j);
-            if (!is_telling(expected)) continue;
+            if (!tells_address(expected)) continue;
             auto homes = got.sources(expected, seen.expected.error(i, j), i * seen.got.cols() + j);
             for (std::int64_t& home : homes) home += i * seen.got.cols() + j;
             // Those that others were written over are nowhere.
@@ -163,7 +160,7 @@ class MovedElements {
     std::optional<bool> is_moved(Eigen::Index i, Eigen::Index j) const {
         const Eigen::Index own = i * seen_.got.cols() + j;
         const std::optional<Eigen::Index> to = place_of_store(i, j);
-        if (!is_telling(seen_.expected.value(i, j)) || to == own) return std::nullopt;
+        if (!tells_address(seen_.expected.value(i, j)) || to == own) return std::nullopt;
         const bool at_home = !seen_.is_wrong(i, j);
         const bool stored = to && holds(*to, i, j);
         if (at_home != stored && to) return stored;

@@ -177,11 +177,6 @@ constexpr std::array<TakenTile, 5> taken_tiles = {{
 
 // ---- where they are read
 
-/// A zero stands anywhere, a NaN nowhere.
-bool tells_place(double value) {
-    return std::isfinite(value) && value != 0;
-}
-
 /// The numbers of each tile that is asked, once.
 class KnownTiles {
  public:
@@ -245,7 +240,7 @@ std::vector<AddressMap> maps_within_tiles(const Evidence& evidence, KnownTiles& 
     std::map<const Observation*, std::shared_ptr<const ValueIndex>> memories;
     const auto sample_of = [&](const Observation& seen, Eigen::Index row,
                                Eigen::Index col) -> std::optional<AddressSample> {
-        if (!tells_place(seen.got(row, col))) return std::nullopt;
+        if (!tells_address(seen.got(row, col))) return std::nullopt;
         const TakenNumbers& numbers = known.of(seen);
         std::shared_ptr<const ValueIndex>& memory = memories[&seen];
         if (!memory) memory = index_of(numbers.right, ld);
@@ -288,7 +283,7 @@ std::vector<TermRead> indices_within_tiles(const Evidence& evidence, KnownTiles&
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             const Eigen::Index row = i / seen.got.cols();
             const Eigen::Index col = i % seen.got.cols();
-            if (!seen.is_wrong(row, col) || met++ % step != 0 || !tells_place(seen.got(row, col))) continue;
+            if (!seen.is_wrong(row, col) || met++ % step != 0 || !tells_address(seen.got(row, col))) continue;
             if (!numbers.is_known(row, col)) continue;
             question.results.push_back({element_place(evidence.observed, seen.site, row, col),
                                         question.memories.size() - 1,

@@ -94,16 +94,4 @@ std::vector<Expr> edits_with(const CoordinateRange& own, std::span<const Coordin
     return edits;
 }
 
-void for_each_form(Coordinate of, std::int64_t most, const std::function<bool(const Expr&)>& visit) {
-    const Expr x = of;
-    for (std::int64_t n = 1; n <= most; ++n) {
-        if (!visit(x ^ n) || !visit(Expr::of_two(Op::at_most, x, n)) ||
-            !visit(Expr::of_two(Op::at_least, x, n)))
-            return;
-        if (n > 1 && (!visit(x % n) || !visit(Expr::changed(Op::multiple, x, n)) ||
-                      !visit(Expr::changed(Op::reversed, x, n)) || !visit(x / n)))
-            return;
-    }
-}
-
 }  // namespace tilescope

@@ -167,8 +167,11 @@ std::int64_t Expr::evaluate(const NumberOf& number_of) const {
         const Node& only = nodes_.front();
         return only.op == Op::number ? only.n : number_of(only.coordinate);
     }
-    constexpr std::size_t deepest = 32;
-    std::array<std::int64_t, deepest> stack;  // NOLINT: written before it is read
+    // Of n nodes at most (n + 1) / 2 wait. Those of kernels are few: memory of its own is for what is nested deeper.
+    constexpr std::size_t most_waiting = 16;
+    std::array<std::int64_t, most_waiting> few{};
+    std::vector<std::int64_t> many(nodes_.size() < 2 * most_waiting ? 0 : nodes_.size());
+    std::int64_t* stack = many.empty() ? few.data() : many.data();
     std::size_t depth = 0;
     for (const Node& node : nodes_) {
         if (node.op == Op::number) {

@@ -45,7 +45,7 @@ class Expr {
     Expr(Coordinate coordinate);  // NOLINT(google-explicit-constructor)
 
     static Expr of_two(Op op, const Expr& left, const Expr& right);
-    /// `op`: one of those that change one number by n and k.
+    /// `op`: one of those that change one number by n, above 0, and k.
     static Expr changed(Op op, const Expr& of, std::int64_t n, std::int64_t k = 0);
 
     /// A division by 0 is 0.

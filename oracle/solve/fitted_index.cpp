@@ -5,7 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "oracle/describe/edits.h"
 #include "oracle/solve/effort.h"
 
 namespace tilescope {
@@ -71,11 +70,16 @@ void add_linear(Fitting& fitting) {
 /// Forms with a number n that is at most the greatest x.
 void add_forms(Fitting& fitting) {
     std::int64_t most = 0;
-    for (const auto& [x, y] : fitting.table) most = std::max(most, x);
-    for_each_form(fitting.x, most, [&](const Expr& form) {
-        fitting.add_moved(form);
-        return !fitting.has_enough();
-    });
+    for (const auto& entry : fitting.table) most = std::max(most, entry.first);
+    const Expr x = fitting.x;
+    for (std::int64_t n = 1; n <= most && !fitting.has_enough(); ++n) {
+        for (const Expr& form : {x ^ n, Expr::of_two(Op::at_most, x, n), Expr::of_two(Op::at_least, x, n)})
+            fitting.add_moved(form);
+        if (n == 1) continue;
+        for (const Expr& form :
+             {x % n, Expr::changed(Op::multiple, x, n), Expr::changed(Op::reversed, x, n), x / n})
+            fitting.add_moved(form);
+    }
 }
 
 /// x / n * n + a * x % n

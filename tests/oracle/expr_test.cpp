@@ -204,6 +204,13 @@ TEST(Expr, IsTheSameAlongACoordinate) {
     }
 }
 
+TEST(Expr, MayBeNestedDeeply) {
+    constexpr std::int64_t deep = 100;
+    Expr sum = Coordinate::row;
+    for (std::int64_t i = 0; i < deep; ++i) sum = Expr(1) + sum;
+    EXPECT_EQ(sum.at(Coordinate::row, 5), deep + 5);
+}
+
 TEST(Expr, IsWrittenAsAnAuthorDoes) {
     const Expr row = Coordinate::row;
     const Expr d = Coordinate::d;
