@@ -71,9 +71,41 @@ IndexedArray indexed_array(Stage stage, const Problem& problem) {
 }
 
 AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& site) {
-    return [=, place = element_place(stage, site, 0, 0)](Eigen::Index row, Eigen::Index col) mutable {
-        move_in_tile(stage, row, col, place);
-        return index.at(place);
+    struct Term {
+        Expr part;
+        std::int64_t distance;  ///< from one of its numbers to the next
+    };
+    const Coordinate along = axes_of_tile(stage).along;
+    Place place = element_place(stage, site, 0, 0);
+    // Most parts are the same in the whole tile, and the others in a row or in a column.
+    std::vector<Term> of_row;
+    std::vector<std::int64_t> of_col(std::size_t(tile_shape(site.call->problem, stage).cols));
+    std::vector<std::int64_t> of_part(of_col.size());
+    std::vector<Term> of_both;
+    std::int64_t distance = 1;
+    for (std::size_t i = index.parts.size(); i-- > 0;) {
+        const Expr& part = index.parts[i];
+        if (!part.takes(along)) {
+            of_row.push_back({part, distance});
+        } else if (part.is_mixed()) {
+            of_both.push_back({part, distance});
+        } else {
+            part.along(along, place, of_part);
+            for (std::size_t col = 0; col < of_col.size(); ++col) of_col[col] += of_part[col] * distance;
+        }
+        if (i > 0) distance *= index.extents[i - 1].at(place);
+    }
+    return [=, known_row = Eigen::Index{-1}, first = std::int64_t{0}](Eigen::Index row,
+                                                                      Eigen::Index col) mutable {
+        if (row != known_row || !of_both.empty()) move_in_tile(stage, row, col, place);
+        if (row != known_row) {
+            known_row = row;
+            first = 0;
+            for (const Term& term : of_row) first += term.part.at(place) * term.distance;
+        }
+        std::int64_t address = first + of_col[std::size_t(col)];
+        for (const Term& term : of_both) address += term.part.at(place) * term.distance;
+        return address;
     };
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <random>
 
@@ -91,13 +92,17 @@ class MergeCandidates {
  public:
     explicit MergeCandidates(const MergedSample& sample) : sample_(sample) {}
 
-    void add(const char* parameter, const std::string& text, int numbers, MergeReads reads) {
+    /// `other`: an address or a bound, which says what it is.
+    template <class Other>
+    void add(const char* parameter, std::string_view of, const Other& other, MergeReads reads) {
         constexpr std::size_t most = 12;
         if (tried_ == most || !sample_.may_be(reads)) return;
         ++tried_;
         for (const bool may_be_nan : {false, true}) {
             reads.may_be_nan = may_be_nan;
-            found_.push_back({{{parameter, text}}, merges_by(reads), 1 + numbers});
+            found_.push_back({{{parameter, fmt::format("{} {}", of, other.text())}},
+                              merges_by(reads),
+                              1 + other.choices()});
         }
     }
     std::vector<Candidate> take() { return std::move(found_); }
@@ -165,11 +170,15 @@ std::vector<Candidate> merge_reads_elsewhere(const Evidence& evidence) {
     if (!can_be_solved(evidence)) return {};
     const MergedSample sample(evidence);
     MergeCandidates candidates(sample);
+    // Most read the same array.
+    std::map<Coordinate, std::vector<MergeAddress>> addresses;
     for (const MergedRead& read : merged_reads(sample.any())) {
-        for (const MergeAddress& address : merge_addresses(evidence.problem(), read.array)) {
+        std::vector<MergeAddress>& others = addresses[read.array.element];
+        if (others.empty()) others = merge_addresses(evidence.problem(), read.array);
+        for (const MergeAddress& other : others) {
             MergeReads reads;
-            read.set(address.address, reads);
-            candidates.add("reads", read.name + " " + address.text, address.choices, reads);
+            read.set(other.address, reads);
+            candidates.add("reads", read.name, other, reads);
         }
     }
     return candidates.take();
@@ -181,8 +190,8 @@ std::vector<Candidate> merge_reads_elsewhere(const Evidence& evidence) {
 struct MergeBound {
     Expr at;
     bool is_first = false;
-    int choices = 1;
 
+    int choices() const { return at.is_number() ? 1 : 2; }
     /// "from 2", "before 4 - row % 2"
     std::string text() const { return (is_first ? "from " : "before ") + at.text(); }
 };
@@ -198,10 +207,10 @@ std::vector<MergeBound> merge_bounds(std::int64_t count) {
     for (const Coordinate of : {Coordinate::row, Coordinate::query, Coordinate::head, Coordinate::split}) {
         for (const std::int64_t n : {2, 3, 4, 8, 16}) {
             const Expr rest = Expr(of) % n;
-            bounds.push_back({rest, true, 2});
-            bounds.push_back({Expr(-1) * rest, true, 2});
-            bounds.push_back({rest, false, 2});
-            bounds.push_back({Expr(count) - rest, false, 2});
+            bounds.push_back({rest, true});
+            bounds.push_back({Expr(-1) * rest, true});
+            bounds.push_back({rest});
+            bounds.push_back({Expr(count) - rest});
         }
     }
     return bounds;
@@ -246,7 +255,7 @@ std::vector<Candidate> maximum_of_some_splits(const Evidence& evidence) {
         };
         if (std::ranges::all_of(rows, is_right))
             candidates.push_back(
-                {{{"takes", "maximum of splits " + bound.text()}}, merges_by(reads), 1 + bound.choices});
+                {{{"takes", "maximum of splits " + bound.text()}}, merges_by(reads), 1 + bound.choices()});
     }
     return candidates;
 }
@@ -260,7 +269,7 @@ std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
     for (const MergeBound& bound : merge_bounds(sample.any().lanes())) {
         MergeReads reads;
         set_bound(bound, reads.lanes);
-        candidates.add("adds", "l of lanes " + bound.text(), bound.choices, reads);
+        candidates.add("adds", "l of lanes", bound, reads);
     }
     const std::int64_t splits = sample.any().splits();
     if (splits == 1) return candidates.take();
@@ -272,9 +281,9 @@ std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
         set_bound(bound, of_l.splits_of_l);
         set_bound(bound, of_both.splits_of_acc);
         set_bound(bound, of_both.splits_of_l);
-        candidates.add("adds", "acc and l of splits " + bound.text(), bound.choices, of_both);
-        candidates.add("adds", "acc of splits " + bound.text(), bound.choices, of_acc);
-        candidates.add("adds", "l of splits " + bound.text(), bound.choices, of_l);
+        candidates.add("adds", "acc and l of splits", bound, of_both);
+        candidates.add("adds", "acc of splits", bound, of_acc);
+        candidates.add("adds", "l of splits", bound, of_l);
     }
     return candidates.take();
 }
@@ -286,6 +295,14 @@ struct WeightedSums {
     const char* name;
     bool acc;
     bool l;
+};
+
+struct AddedNumber {
+    double value;
+
+    int choices() const { return 1; }
+    /// "+ 0.5"
+    std::string text() const { return fmt::format("{} {:.6g}", value < 0 ? '-' : '+', std::abs(value)); }
 };
 
 MergeReads with_added(const WeightedSums& sums, double number) {
@@ -330,10 +347,7 @@ std::vector<Candidate> split_weight_offset(const Evidence& evidence) {
         const KnownNumber number =
             simplest_number(median_of(values), numbers[best / 2].error, known_numbers(evidence));
         if (number.value == 0) continue;
-        candidates.add(
-            sums.name,
-            fmt::format("exp(m - top) {} {:.6g}", number.value < 0 ? '-' : '+', std::abs(number.value)), 1,
-            with_added(sums, number.value));
+        candidates.add(sums.name, "exp(m - top)", AddedNumber{number.value}, with_added(sums, number.value));
     }
     return candidates.take();
 }

@@ -55,21 +55,17 @@ struct OtherAddresses {
     ReadAddress own;
     std::vector<MergeAddress> all{};
 
-    void add(const std::string& text, Expr ReadAddress::*part, const Expr& instead, int choices) {
+    void add(OtherRead kind, Expr ReadAddress::*part, const Expr& instead,
+             Coordinate of = Coordinate::nothing) {
         ReadAddress next = own;
         next.*part = instead;
-        all.push_back({text, next.expr(), choices});
+        all.push_back({next.expr(), kind, of, instead});
     }
 };
 
 void add_edits(const CountedNumber& number, OtherAddresses& addresses) {
-    const std::string_view name = coordinate_name(number.range.coordinate);
-    for (const Expr& edit : edits_of(number.range, number.range.length)) {
-        const std::string text = edit.text();
-        const int choices = edit.choices();
-        addresses.add(choices == 0 ? fmt::format("of {} {}", name, text) : "of " + text, number.part, edit,
-                      choices);
-    }
+    for (const Expr& edit : edits_of(number.range, number.range.length))
+        addresses.add(OtherRead::number, number.part, edit, number.range.coordinate);
 }
 
 /// Another number in the place of this one, or its low bits beside it.
@@ -78,14 +74,11 @@ void add_others(const CountedNumber& number, bool swizzled, OtherAddresses& addr
     for (const Coordinate other : {Coordinate::split, Coordinate::row, Coordinate::query, Coordinate::head}) {
         if (other == own) continue;
         if (!swizzled) {
-            addresses.add(fmt::format("with {} for {}", coordinate_name(other), coordinate_name(own)),
-                          number.part, other, 0);
+            addresses.add(OtherRead::coordinate, number.part, other, own);
             continue;
         }
-        for (const std::int64_t bits : {1, 3, 7, 15, 2, 4, 8, 16}) {
-            const Expr mixed = Expr(own) ^ (Expr(other) & bits);
-            addresses.add("of " + mixed.text(), number.part, mixed, 1);
-        }
+        for (const std::int64_t bits : {1, 3, 7, 15, 2, 4, 8, 16})
+            addresses.add(OtherRead::number, number.part, Expr(own) ^ (Expr(other) & bits), own);
     }
 }
 
@@ -94,22 +87,18 @@ void add_exchanged(const std::vector<CountedNumber>& numbers, OtherAddresses& ad
         for (std::size_t j = i + 1; j < numbers.size(); ++j) {
             ReadAddress next = addresses.own;
             std::swap(next.*numbers[i].part, next.*numbers[j].part);
-            addresses.all.push_back(
-                {fmt::format("with {} and {} exchanged", coordinate_name(numbers[i].range.coordinate),
-                             coordinate_name(numbers[j].range.coordinate)),
-                 next.expr()});
+            addresses.all.push_back({next.expr(), OtherRead::exchanged, numbers[i].range.coordinate,
+                                     numbers[j].range.coordinate});
         }
     }
 }
 
 void add_distance(const MergedArray& array, const Expr& distance, std::int64_t now,
                   OtherAddresses& addresses) {
-    const std::string text = distance.text();
-    const int choices = distance.is_number() ? 1 : 0;
     if (array.splits > 1 && now != array.rows)
-        addresses.add(fmt::format("with splits {} rows apart", text), &ReadAddress::rows, distance, choices);
+        addresses.add(OtherRead::splits_apart, &ReadAddress::rows, distance);
     if (array.element != Coordinate::nothing && now != array.elements)
-        addresses.add(fmt::format("with rows {} apart", text), &ReadAddress::elements, distance, choices);
+        addresses.add(OtherRead::rows_apart, &ReadAddress::elements, distance);
 }
 
 }  // namespace
@@ -130,6 +119,29 @@ std::vector<MergeAddress> merge_addresses(const Problem& problem, const MergedAr
     for (std::int64_t n = 0; n <= 2 * std::max(array.rows, array.elements); ++n)
         add_distance(array, n, n, addresses);
     return std::move(addresses.all);
+}
+
+std::string MergeAddress::text() const {
+    const std::string_view own = coordinate_name(of);
+    switch (kind) {
+        case OtherRead::number:
+            return instead.choices() == 0 ? fmt::format("of {} {}", own, instead.text())
+                                          : "of " + instead.text();
+        case OtherRead::coordinate:
+            return fmt::format("with {} for {}", instead.text(), own);
+        case OtherRead::exchanged:
+            return fmt::format("with {} and {} exchanged", own, instead.text());
+        case OtherRead::splits_apart:
+            return fmt::format("with splits {} rows apart", instead.text());
+        case OtherRead::rows_apart:
+            return fmt::format("with rows {} apart", instead.text());
+    }
+    return {};
+}
+
+int MergeAddress::choices() const {
+    const bool is_distance = kind == OtherRead::splits_apart || kind == OtherRead::rows_apart;
+    return is_distance ? int(instead.is_number()) : instead.choices();
 }
 
 }  // namespace tilescope

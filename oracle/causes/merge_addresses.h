@@ -18,11 +18,25 @@ struct MergedArray {
         Coordinate::nothing;  ///< what its last number counts, lane or d; nothing: it has none
 };
 
-/// Where a merge may read an array in place of its own place, and how that is said.
+/// What an author may have written otherwise in the address that a merge reads.
+enum class OtherRead : std::uint8_t {
+    number,      ///< one of its numbers, computed otherwise
+    coordinate,  ///< another coordinate in the place of one
+    exchanged,   ///< two of its coordinates
+    splits_apart,
+    rows_apart,
+};
+
+/// Where a merge may read an array in place of its own place.
 struct MergeAddress {
-    std::string text;  ///< "of row ^ 4"
     Expr address;
-    int choices = 0;
+    OtherRead kind = OtherRead::number;
+    Coordinate of = Coordinate::nothing;  ///< the coordinate that is otherwise
+    Expr instead = 0;                     ///< what stands in its place, or the distance
+
+    /// "of row ^ 4"
+    std::string text() const;
+    int choices() const;
 };
 
 /// Those that somebody may have written, the simplest first: one number of the address is another one, two are exchanged,

@@ -63,22 +63,22 @@ Place MergeStates::place(const SearchedTile& site, Eigen::Index row, Eigen::Inde
     return place;
 }
 
-double MergeStates::weights_grow(const MergeReads& reads, Place at) const {
+double MergeStates::weights_grow(const MergeReads& reads, const Place& at) const {
     if (!reads.splits_of_max.first && !reads.splits_of_max.last) return 1;
     const Terms terms = terms_of(reads.splits_of_max, at, splits_);
     double largest = 0;
     double of_all = 0;
-    for (at[Coordinate::split] = 0; at[Coordinate::split] < splits_; ++at[Coordinate::split]) {
-        const double weight = at_address(weight_, address(at[Coordinate::split], at[Coordinate::row]));
+    for (std::int64_t split = 0; split < splits_; ++split) {
+        const double weight = at_address(weight_, address(split, at[Coordinate::row]));
         of_all = std::max(of_all, weight);
-        if (at[Coordinate::split] >= terms.first && at[Coordinate::split] < terms.last)
-            largest = std::max(largest, weight);
+        if (split >= terms.first && split < terms.last) largest = std::max(largest, weight);
     }
     const double grow = of_all > 0 ? of_all / largest : 1;
     return grow > std::numeric_limits<float>::max() ? infinity : grow;
 }
 
-double MergeStates::weight(const MergeReads& reads, const std::optional<Expr>& address_of, Place at) const {
+double MergeStates::weight(const MergeReads& reads, const std::optional<Expr>& address_of,
+                           const Place& at) const {
     const std::int64_t address =
         address_of ? address_of->at(at) : this->address(at[Coordinate::split], at[Coordinate::row]);
     double weight = at_address(weight_, address);
@@ -132,11 +132,13 @@ void merge_row(const MergeStates& states, const MergeReads& reads, const Searche
                RunningState& whole) {
     double& l = whole.l.value(row, 0);
     const double relative = (l > 0 ? whole.l.error(row, 0) / l : 0) + 8 * u_f32;
-    const auto l_sum = states.l(reads, states.place(site, row, 0));
+    Place at = states.place(site, row, 0);
+    const auto l_sum = states.l(reads, at);
     // A kernel has no o where its sum is nothing.
     const bool is_nothing = l_sum && l_sum->value <= 0;
     for (Eigen::Index j = 0; j < whole.acc.value.cols(); ++j) {
-        const auto sum = states.acc(reads, states.place(site, row, j));
+        at[Coordinate::d] = j;
+        const auto sum = states.acc(reads, at);
         double& acc = whole.acc.value(row, j);
         double& error = whole.acc.error(row, j);
         error = sum ? error + relative * sum->magnitude : infinity;

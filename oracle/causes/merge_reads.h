@@ -57,10 +57,10 @@ class MergeStates {
     std::optional<MergedSum> l(const MergeReads& reads, Place at) const;
     Place place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const;
     /// By how much weights are larger for that they are told from the maximum of some splits; infinite beyond a float.
-    double weights_grow(const MergeReads& reads, Place at) const;
+    double weights_grow(const MergeReads& reads, const Place& at) const;
 
  private:
-    double weight(const MergeReads& reads, const std::optional<Expr>& address, Place at) const;
+    double weight(const MergeReads& reads, const std::optional<Expr>& address, const Place& at) const;
 
     std::int64_t splits_;
     std::int64_t block_rows_;

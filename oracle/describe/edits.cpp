@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
+#include <set>
 #include <utility>
 
 namespace tilescope {
@@ -12,22 +14,24 @@ namespace {
 constexpr std::int64_t moves_at_least = 32;
 constexpr std::int64_t beyond = 8;
 
-/// Those that change something in a range.
+/// Those that change something in a range, each otherwise than those before it.
 class Changing {
  public:
-    explicit Changing(const CoordinateRange& own) : own_(own) {}
+    explicit Changing(const CoordinateRange& own) : own_(own), numbers_(std::size_t(own.length)) {
+        std::ranges::copy(std::views::iota(std::int64_t{0}, own.length), numbers_.begin());
+        known_.insert(numbers_);
+    }
 
     void add(Expr expr) {
-        for (std::int64_t x = 0; x < own_.length; ++x) {
-            if (expr.at(own_.coordinate, x) == x) continue;
-            exprs_.push_back(std::move(expr));
-            return;
-        }
+        expr.along(own_.coordinate, {}, numbers_);
+        if (known_.insert(numbers_).second) exprs_.push_back(std::move(expr));
     }
     std::vector<Expr> take() { return std::move(exprs_); }
 
  private:
     const CoordinateRange& own_;
+    std::vector<std::int64_t> numbers_;
+    std::set<std::vector<std::int64_t>> known_;  ///< the range, and what became of it
     std::vector<Expr> exprs_;
 };
 
@@ -35,8 +39,9 @@ void add_parts_of(const Expr& x, std::int64_t n, Changing& edits) {
     edits.add(x % n);
     edits.add(Expr::changed(Op::multiple, x, n));
     edits.add(x / n);
+    if (!std::has_single_bit(std::uint64_t(n))) return;
     edits.add(Expr::changed(Op::reversed, x, n));
-    if (n <= 32 && std::has_single_bit(std::uint64_t(n)))
+    if (n <= 32)
         for (std::int64_t odd = 3; odd < n; odd += 2) edits.add(Expr::changed(Op::permuted, x, n, odd));
 }
 
@@ -76,7 +81,6 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
     for (std::int64_t n = 1; n <= numbers; ++n) {
         edits.add(Expr::of_two(Op::at_most, x, n));
         edits.add(Expr::of_two(Op::at_least, x, n));
-        edits.add(Expr::of_two(Op::at_least, x - n, 0));
     }
     for (std::int64_t n = 2; n <= std::max(numbers, beyond); ++n) add_parts_of(x, n, edits);
     add_exchanged_bits(x, own.length, edits);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 namespace tilescope {
 
@@ -100,6 +102,32 @@ std::int64_t changed_by(Op op, std::int64_t x, std::int64_t n, std::int64_t k) {
     }
 }
 
+constexpr std::size_t most_at_once = 64;
+/// Operands that wait without memory of their own.
+constexpr std::size_t most_waiting = 16;
+
+/// The same of many numbers, with a loop for each operation that is frequent: what it is is asked once.
+template <class Right>
+void combine(Op op, std::span<std::int64_t> x, const Right& y) {
+    const auto each = [&](const auto& of) {
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = of(x[i], y(i));
+    };
+    switch (op) {
+        case Op::plus:
+            return each([](std::int64_t a, std::int64_t b) { return a + b; });
+        case Op::times:
+            return each([](std::int64_t a, std::int64_t b) { return a * b; });
+        case Op::exclusive:
+            return each([](std::int64_t a, std::int64_t b) { return a ^ b; });
+        case Op::at_most:
+            return each([](std::int64_t a, std::int64_t b) { return std::min(a, b); });
+        case Op::at_least:
+            return each([](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+        default:
+            return each([=](std::int64_t a, std::int64_t b) { return combined(op, a, b); });
+    }
+}
+
 /// The text of a part of an expression.
 struct Told {
     std::string text;
@@ -141,48 +169,55 @@ Told told_of_two(Op op, const Told& left, const Told& right) {
 
 }  // namespace
 
-Expr::Expr(std::int64_t number) : nodes_{{.op = Op::number, .n = number}} {}
-Expr::Expr(Coordinate coordinate) : nodes_{{.op = Op::coordinate, .coordinate = coordinate}} {}
+Expr::Expr(std::int64_t number) : Expr(Node{.op = Op::number, .n = number}) {}
+Expr::Expr(Coordinate coordinate) : Expr(Node{.op = Op::coordinate, .coordinate = coordinate}) {}
+
+Expr::Expr(std::span<const Node> left, std::span<const Node> right, const Node& last)
+    : size_(left.size() + right.size() + 1) {
+    const std::shared_ptr<Node[]> nodes = std::make_shared<Node[]>(size_);
+    std::ranges::copy(left, nodes.get());
+    std::ranges::copy(right, nodes.get() + left.size());
+    nodes[size_ - 1] = last;
+    nodes_ = nodes;
+}
 
 Expr Expr::of_two(Op op, const Expr& left, const Expr& right) {
-    std::vector<Node> nodes;
-    nodes.reserve(left.nodes_.size() + right.nodes_.size() + 1);
-    nodes.insert(nodes.end(), left.nodes_.begin(), left.nodes_.end());
-    nodes.insert(nodes.end(), right.nodes_.begin(), right.nodes_.end());
-    nodes.push_back({.op = op});
-    return Expr(std::move(nodes));
+    return {left.nodes(), right.nodes(), {.op = op}};
 }
 
 Expr Expr::changed(Op op, const Expr& of, std::int64_t n, std::int64_t k) {
-    std::vector<Node> nodes;
-    nodes.reserve(of.nodes_.size() + 1);
-    nodes.insert(nodes.end(), of.nodes_.begin(), of.nodes_.end());
-    nodes.push_back({.op = op, .n = n, .k = k});
-    return Expr(std::move(nodes));
+    return {of.nodes(), {}, {.op = op, .n = n, .k = k}};
+}
+
+bool Expr::operator==(const Expr& other) const {
+    return std::ranges::equal(nodes(), other.nodes());
 }
 
 template <class NumberOf>
 std::int64_t Expr::evaluate(const NumberOf& number_of) const {
-    if (nodes_.size() == 1) {
-        const Node& only = nodes_.front();
-        return only.op == Op::number ? only.n : number_of(only.coordinate);
-    }
+    if (size_ == 1) return only_.op == Op::number ? only_.n : number_of(only_.coordinate);
     // Of n nodes at most (n + 1) / 2 wait. Those of kernels are few: memory of its own is for what is nested deeper.
-    constexpr std::size_t most_waiting = 16;
-    std::array<std::int64_t, most_waiting> few{};
-    std::vector<std::int64_t> many(nodes_.size() < 2 * most_waiting ? 0 : nodes_.size());
-    std::int64_t* stack = many.empty() ? few.data() : many.data();
-    std::size_t depth = 0;
-    for (const Node& node : nodes_) {
+    if (size_ >= 2 * most_waiting) {
+        std::vector<std::int64_t> many(size_);
+        return evaluate(number_of, many.data());
+    }
+    std::array<std::int64_t, most_waiting> few;  // NOLINT: written before it is read
+    return evaluate(number_of, few.data());
+}
+
+template <class NumberOf>
+std::int64_t Expr::evaluate(const NumberOf& number_of, std::int64_t* stack) const {
+    std::int64_t* end = stack;
+    for (const Node& node : nodes()) {
         if (node.op == Op::number) {
-            stack[depth++] = node.n;
+            *end++ = node.n;
         } else if (node.op == Op::coordinate) {
-            stack[depth++] = number_of(node.coordinate);
+            *end++ = number_of(node.coordinate);
         } else if (has_two_operands(node.op)) {
-            --depth;
-            stack[depth - 1] = combined(node.op, stack[depth - 1], stack[depth]);
+            --end;
+            end[-1] = combined(node.op, end[-1], end[0]);
         } else {
-            stack[depth - 1] = changed_by(node.op, stack[depth - 1], node.n, node.k);
+            end[-1] = changed_by(node.op, end[-1], node.n, node.k);
         }
     }
     return stack[0];
@@ -200,22 +235,54 @@ std::int64_t Expr::at(const TileAxes& axes, std::int64_t row, std::int64_t col) 
     return evaluate([&](Coordinate of) { return of == axes.down ? row : of == axes.along ? col : 0; });
 }
 
-void Expr::along(Coordinate coordinate, Place place, std::span<std::int64_t> numbers) const {
-    if (is(coordinate)) {
-        for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::int64_t(i);
-    } else if (!takes(coordinate)) {
+void Expr::along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
+                 std::int64_t first) const {
+    if (!takes(coordinate)) {
         std::ranges::fill(numbers, at(place));
-    } else {
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-            place[coordinate] = std::int64_t(i);
-            numbers[i] = at(place);
+        return;
+    }
+    for (; !numbers.empty(); first += std::int64_t(most_at_once)) {
+        const std::size_t count = std::min(most_at_once, numbers.size());
+        evaluate_along(coordinate, place, numbers.first(count), first);
+        numbers = numbers.subspan(count);
+    }
+}
+
+/// One node for many numbers, then the next: what a node does is looked up once.
+void Expr::evaluate_along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
+                          std::int64_t first) const {
+    using Row = std::array<std::int64_t, most_at_once>;
+    std::array<Row, most_waiting> few;  // NOLINT: written before it is read
+    std::vector<Row> many(size_ < 2 * most_waiting ? 0 : size_);
+    Row* stack = many.empty() ? few.data() : many.data();
+    const std::size_t count = numbers.size();
+    const std::span<const Node> all = nodes();
+    // The first operand is made where the result belongs.
+    std::size_t depth = 0;
+    const auto row = [&](std::size_t at) { return at == 0 ? numbers : std::span(stack[at]).first(count); };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Node& node = all[i];
+        if (node.op == Op::coordinate && node.coordinate == coordinate) {
+            std::ranges::copy(std::views::iota(first, first + std::int64_t(count)), row(depth++).begin());
+        } else if (node.op == Op::number || node.op == Op::coordinate) {
+            const std::int64_t number = node.op == Op::number ? node.n : place[node.coordinate];
+            if (depth > 0 && has_two_operands(all[i + 1].op)) {
+                combine(all[++i].op, row(depth - 1), [=](std::size_t) { return number; });
+            } else {
+                std::ranges::fill(row(depth++), number);
+            }
+        } else if (has_two_operands(node.op)) {
+            --depth;
+            combine(node.op, row(depth - 1), [right = row(depth)](std::size_t n) { return right[n]; });
+        } else {
+            for (std::int64_t& number : row(depth - 1)) number = changed_by(node.op, number, node.n, node.k);
         }
     }
 }
 
 std::string Expr::text() const {
     std::vector<Told> stack;
-    for (const Node& node : nodes_) {
+    for (const Node& node : nodes()) {
         const OpInfo& info = info_of(node.op);
         if (node.op == Op::number) {
             stack.push_back({std::to_string(node.n), node.n < 0 ? of_sum : of_atom, true, node.n});
@@ -236,7 +303,7 @@ std::string Expr::text() const {
 int Expr::choices() const {
     int count = 0;
     std::vector<bool> takes_some;  // of the stack
-    for (const Node& node : nodes_) {
+    for (const Node& node : nodes()) {
         if (node.op == Op::number || node.op == Op::coordinate) {
             takes_some.push_back(node.op == Op::coordinate);
             count += node.op == Op::number && node.n != 0;
@@ -253,19 +320,20 @@ int Expr::choices() const {
 }
 
 bool Expr::takes(Coordinate coordinate) const {
-    return std::ranges::any_of(
-        nodes_, [&](const Node& node) { return node.op == Op::coordinate && node.coordinate == coordinate; });
+    return std::ranges::any_of(nodes(), [&](const Node& node) {
+        return node.op == Op::coordinate && node.coordinate == coordinate;
+    });
 }
 
 bool Expr::is_mixed() const {
-    const auto first = std::ranges::find(nodes_, Op::coordinate, &Node::op);
-    return std::ranges::any_of(nodes_, [&](const Node& node) {
+    const auto first = std::ranges::find(nodes(), Op::coordinate, &Node::op);
+    return std::ranges::any_of(nodes(), [&](const Node& node) {
         return node.op == Op::coordinate && node.coordinate != first->coordinate;
     });
 }
 
 bool Expr::is(Coordinate coordinate) const {
-    return nodes_.size() == 1 && takes(coordinate);
+    return size_ == 1 && takes(coordinate);
 }
 
 Expr operator+(const Expr& left, const Expr& right) {

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "oracle/describe/coordinate.h"
@@ -54,8 +55,9 @@ class Expr {
     std::int64_t at(Coordinate coordinate, std::int64_t x) const;
     /// Of the element of a tile, where all others are 0.
     std::int64_t at(const TileAxes& axes, std::int64_t row, std::int64_t col) const;
-    /// Of the coordinate's numbers from 0 on, at the same place otherwise.
-    void along(Coordinate coordinate, Place place, std::span<std::int64_t> numbers) const;
+    /// Of the coordinate's numbers from `first` on, at the same place otherwise.
+    void along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
+               std::int64_t first = 0) const;
 
     /// As in C: "(row ^ 4) + 16".
     std::string text() const;
@@ -65,11 +67,11 @@ class Expr {
     /// Whether it is computed from two coordinates or more.
     bool is_mixed() const;
     /// Whether it is a number and nothing else.
-    bool is_number() const { return nodes_.size() == 1 && nodes_.front().op == Op::number; }
+    bool is_number() const { return size_ == 1 && only_.op == Op::number; }
     /// Whether it is this coordinate and nothing else.
     bool is(Coordinate coordinate) const;
 
-    bool operator==(const Expr&) const = default;
+    bool operator==(const Expr& other) const;
 
  private:
     struct Node {
@@ -81,11 +83,21 @@ class Expr {
         bool operator==(const Node&) const = default;
     };
 
-    explicit Expr(std::vector<Node> nodes) : nodes_(std::move(nodes)) {}
+    explicit Expr(const Node& only) : only_(only) {}
+    /// The nodes of both, one after the other, and then `last`.
+    Expr(std::span<const Node> left, std::span<const Node> right, const Node& last);
+    std::span<const Node> nodes() const { return {size_ == 1 ? &only_ : nodes_.get(), size_}; }
     template <class NumberOf>
     std::int64_t evaluate(const NumberOf& number_of) const;
+    template <class NumberOf>
+    std::int64_t evaluate(const NumberOf& number_of, std::int64_t* stack) const;
+    void evaluate_along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
+                        std::int64_t first) const;
 
-    std::vector<Node> nodes_;  ///< operands before what is done with them
+    Node only_;  ///< of a number or a coordinate alone
+    /// Of others: operands before what is done with them. They never change, so that copies share them.
+    std::shared_ptr<const Node[]> nodes_;
+    std::size_t size_ = 1;
 };
 
 Expr operator+(const Expr& left, const Expr& right);

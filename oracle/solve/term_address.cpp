@@ -1,6 +1,7 @@
 #include "oracle/solve/term_address.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "oracle/describe/edits.h"
@@ -9,11 +10,14 @@ namespace tilescope {
 
 void TermAddress::along(Coordinate coordinate, const Place& place, std::int64_t cols,
                         std::span<std::int64_t> at) const {
-    std::vector<std::int64_t> cols_at(at.size());
-    outer.along(coordinate, place, at);
-    inner.along(coordinate, place, cols_at);
+    std::array<std::int64_t, 64> col_at;  // NOLINT: written before it is read
     const std::int64_t ld = stride_in(place, cols);
-    for (std::size_t i = 0; i < at.size(); ++i) at[i] = at[i] * ld + cols_at[i];
+    for (std::size_t first = 0; first < at.size(); first += col_at.size()) {
+        const std::span row_at = at.subspan(first, std::min(col_at.size(), at.size() - first));
+        outer.along(coordinate, place, row_at, std::int64_t(first));
+        inner.along(coordinate, place, std::span(col_at).first(row_at.size()), std::int64_t(first));
+        for (std::size_t i = 0; i < row_at.size(); ++i) row_at[i] = row_at[i] * ld + col_at[i];
+    }
 }
 
 std::string TermAddress::text(std::int64_t cols) const {

@@ -66,11 +66,12 @@ void add_conditions(std::span<const double> changes, std::vector<double>& sums) 
     }
 }
 
-/// Makes `read` each term's number, or with its factor what it adds to the sum, of all parts together.
+/// Makes `at` the address of each term, and `read` its number, or with its factor what it adds to the sum, of all parts together.
 void read_terms(const TermQuestion& question, const std::vector<TileMemory>& memories,
-                const TermResult& result, const TermAddress& address, std::vector<double>& read) {
+                const TermResult& result, const TermAddress& address, std::vector<std::int64_t>& at,
+                std::vector<double>& read) {
     const std::size_t terms = question.terms();
-    std::vector<std::int64_t> at(terms);
+    at.resize(terms);
     address.along(question.term, result.place, memories.front().cols - address.padding, at);
     read.assign(terms, question.is_maximum ? -infinity : 0);
     for (std::size_t first = 0; first < result.factors.size(); first += terms) {
@@ -92,7 +93,7 @@ class ReadTerms {
     void read(const std::vector<TileMemory>& memories, const TermResult& result,
               std::span<const double> right, const TermAddress& address) {
         right_ = right;
-        read_terms(question_, memories, result, address, changed_);
+        read_terms(question_, memories, result, address, at_, changed_);
         if (question_.is_maximum) return;
         total_ = std::accumulate(right_.begin(), right_.end(), result.carried);
         for (std::size_t t = 0; t < right_.size(); ++t) changed_[t] -= right_[t];
@@ -113,6 +114,7 @@ class ReadTerms {
 
  private:
     const TermQuestion& question_;
+    std::vector<std::int64_t> at_;
     std::vector<double> changed_;
     std::span<const double> right_;
     double total_ = 0;          ///< the right sum
@@ -162,8 +164,9 @@ class TermSearch {
         constexpr std::size_t step = 8;
         for (std::size_t first = 0; first < step; ++first)
             for (std::size_t i = first; i < question.results.size(); i += step) order_.push_back(i);
+        std::vector<std::int64_t> at;
         for (const TermResult& result : question.results)
-            read_terms(question, question.memories, result, question.right(), right_.emplace_back());
+            read_terms(question, question.memories, result, question.right(), at, right_.emplace_back());
     }
 
     void try_address(const TermAddress& address, std::vector<TermRead>& found) {

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
 #include <optional>
 #include <random>
+#include <set>
 #include <string_view>
+#include <vector>
 
 #include "oracle/describe/edits.h"
 
@@ -235,11 +239,33 @@ TEST(Expr, CountsWhatWasChosen) {
     EXPECT_EQ((row + Expr(Coordinate::col) * 4).choices(), 2);
 }
 
-TEST(Edits, LeaveNoNumberAlone) {
-    for (const Expr& edit : edits_of({Coordinate::row, 8}, 8)) {
-        bool changes = false;
-        for (std::int64_t i = 0; i < 8; ++i) changes = changes || edit.at(Coordinate::row, i) != i;
-        EXPECT_TRUE(changes) << edit.text();
+/// Its numbers of a range, one at a time.
+std::vector<std::int64_t> numbers_of(const Expr& expr, std::int64_t length) {
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t i = 0; i < length; ++i) numbers.push_back(expr.at(Coordinate::row, i));
+    return numbers;
+}
+
+TEST(Edits, ChangeARangeEachInAnotherWay) {
+    for (const std::int64_t length : {2, 8, 80}) {
+        std::set<std::vector<std::int64_t>> known = {numbers_of(Coordinate::row, length)};
+        for (const Expr& edit : edits_of({Coordinate::row, length}, 64))
+            EXPECT_TRUE(known.insert(numbers_of(edit, length)).second) << edit.text() << " of " << length;
+    }
+}
+
+TEST(Edits, AreTheSameAlongARangeAsOneByOne) {
+    constexpr std::int64_t length = 80;  // more than are evaluated together
+    constexpr std::int64_t first = 3;
+    Place place;
+    place[Coordinate::d] = 5;
+    for (const Expr& edit : edits_with({Coordinate::row, length}, std::array{CoordinateRange{Coordinate::d, 8}}, 64)) {
+        std::vector<std::int64_t> numbers(length);
+        edit.along(Coordinate::row, place, numbers, first);
+        for (std::int64_t i = 0; i < length; ++i) {
+            place[Coordinate::row] = first + i;
+            EXPECT_EQ(numbers[std::size_t(i)], edit.at(place)) << edit.text() << " at " << i;
+        }
     }
 }
 
