@@ -259,7 +259,8 @@ TEST(Edits, AreTheSameAlongARangeAsOneByOne) {
     constexpr std::int64_t first = 3;
     Place place;
     place[Coordinate::d] = 5;
-    for (const Expr& edit : edits_with({Coordinate::row, length}, std::array{CoordinateRange{Coordinate::d, 8}}, 64)) {
+    for (const Expr& edit :
+         edits_with({Coordinate::row, length}, std::array{CoordinateRange{Coordinate::d, 8}}, 64)) {
         std::vector<std::int64_t> numbers(length);
         edit.along(Coordinate::row, place, numbers, first);
         for (std::int64_t i = 0; i < length; ++i) {
