@@ -129,12 +129,95 @@ std::vector<std::int64_t> addresses_of(const ArrayOfHeads& array, Stage stage, c
     return found;
 }
 
+/// The operand at these indices, within its head or beyond it.
+void add_indices(const Evidence& evidence, const IndexedArray& array, const std::vector<OtherIndex>& others,
+                 std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.acts;
+    for (const OtherIndex& other : others) {
+        const auto addresses = [=, index = other.index](const SearchedTile& site) {
+            return addresses_by(index, stage, site);
+        };
+        for (const bool bounded : {true, false})
+            candidates.push_back({{{"reads", other.text(array.right)}},
+                                  reads(stage, addresses, bounded),
+                                  other.choices() + 1});
+    }
+}
+
+// ---- an operand that the dump has not, told by what is summed up of it
+
+/// An element of acc that is wrong.
+struct SumOfV {
+    const Observation* seen;
+    Eigen::Index row;
+    Eigen::Index col;
+    double carried;  ///< from the tile before
+};
+
+std::vector<SumOfV> asked_sums(const Evidence& evidence) {
+    constexpr std::int64_t most_asked = 64;
+    std::vector<SumOfV> asked;
+    const std::int64_t step = evidence.wrong_elements / most_asked | 1;
+    std::int64_t met = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
+            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
+            const Eigen::Index row = at / seen.got.cols();
+            const Eigen::Index col = at % seen.got.cols();
+            const double carried = seen.site.before.acc.value(row, col) * seen.site.factor.value(row, 0);
+            if (std::isfinite(carried) && std::isfinite(seen.natural(row, col)))
+                asked.push_back({&seen, row, col, carried});
+        }
+    }
+    return asked;
+}
+
+/// Whether nearly all sums are of V at these addresses, as far as all of their terms are within the array.
+bool is_sum_at(const Index& index, const ArrayOfHeads& v, const std::vector<SumOfV>& asked) {
+    constexpr std::size_t least = 8;
+    std::size_t tried = 0;
+    std::size_t off = 0;
+    for (const auto& [seen, row, col, carried] : asked) {
+        const SearchedTile& site = seen->site;
+        const AddressInTile address = addresses_by(index, Stage::v, site);
+        spend(8 * site.keys());
+        double sum = carried;
+        for (Eigen::Index term = 0; term < site.keys(); ++term) {
+            const double p = site.operand_p.value(row, term);
+            if (p == 0) continue;
+            const std::int64_t at = address(term, col);
+            sum += p * (v.values.has(at) ? v.values.at(at) : quiet_nan);
+        }
+        if (std::isnan(sum)) continue;
+        ++tried;
+        const double error = seen->expected.error(row, col) / std::abs(seen->factor.at(row, col));
+        off += !(std::abs(sum - seen->natural(row, col)) <= 2 * error);
+        if (off * 8 > tried) return false;
+    }
+    return tried >= least;
+}
+
+std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const ArrayOfHeads& v) {
+    constexpr std::size_t most_told = 3;
+    std::vector<Candidate> candidates;
+    if (evidence.acts != Stage::v || evidence.observed != Stage::acc) return candidates;
+    const IndexedArray array = indexed_array(Stage::v, evidence.problem());
+    const std::vector<SumOfV> asked = asked_sums(evidence);
+    std::vector<OtherIndex> found = other_indices(array);
+    std::erase_if(found, [&](const OtherIndex& other) { return !is_sum_at(other.index, v, asked); });
+    std::ranges::stable_sort(found, {}, &OtherIndex::choices);
+    if (found.size() > most_told) found.resize(most_told);
+    add_indices(evidence, array, found, candidates);
+    return candidates;
+}
+
 std::vector<Candidate> other_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
-    if (!evidence.direct() || !is_copied(evidence, stage)) return candidates;
+    if (!is_copied(evidence, stage)) return candidates;
     const std::shared_ptr<const ArrayOfHeads> array = operand_array(*evidence.world, stage);
     if (!array->values.has(0)) return candidates;
+    if (!evidence.direct()) return addresses_of_sums(evidence, *array);
     const auto sources_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return tells_address(seen.got(row, col)) ? std::optional(addresses_of(*array, stage, seen, row, col))
                                                  : std::nullopt;
@@ -154,15 +237,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
     };
     const IndexedArray indexed = indexed_array(stage, evidence.problem());
-    for (const OtherIndex& other : other_array_indices(evidence, indexed, stands_at)) {
-        const auto addresses = [=, index = other.index](const SearchedTile& site) {
-            return addresses_by(index, stage, site);
-        };
-        for (const bool bounded : {true, false})
-            candidates.push_back({{{"reads", other.text(indexed.right)}},
-                                  reads(stage, addresses, bounded),
-                                  other.choices() + 1});
-    }
+    add_indices(evidence, indexed, other_array_indices(evidence, indexed, stands_at), candidates);
     return candidates;
 }
 

@@ -59,7 +59,8 @@ IndexedArray indexed_array(Stage stage, const Problem& problem) {
         array.ranges.push_back({d, shape.cols});
         array.extents.push_back(cols);
     }
-    array.ranges.insert(array.ranges.end(), {{row, shape.rows}, {q_block, problem.q_blocks()}});
+    array.ranges.insert(array.ranges.end(),
+                        {{row, shape.rows}, {q_block, problem.q_blocks()}, {first_row, array.place[length]}});
     if (stage_info(stage).per_kv_tile) array.ranges.push_back({kv_tile, problem.kv_tiles()});
     if (!of_queries) array.ranges.push_back({head, problem.heads});
     array.extents.insert(array.extents.end(), {heads, heads_kv, seqlen_q, seqlen_kv, head_dim, head_dim_v,

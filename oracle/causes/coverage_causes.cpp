@@ -119,17 +119,6 @@ std::vector<Candidate> lane_stride(const Evidence& evidence) {
     return lines_left_out(evidence, true, [](Left, const Places& p, std::int64_t) { return is_periodic(p); });
 }
 
-std::vector<Candidate> unwritten_stripes(const Evidence& evidence) {
-    return lines_left_out(evidence, true, [](Left left, const Places& p, std::int64_t) {
-        return left == Left::unwritten && is_periodic(p);
-    });
-}
-
-std::vector<Candidate> unwritten_rows(const Evidence& evidence) {
-    return lines_left_out(evidence, false,
-                          [](Left left, const Places&, std::int64_t) { return left == Left::unwritten; });
-}
-
 std::vector<Candidate> any_columns(const Evidence& evidence) {
     return lines_left_out(evidence, true,
                           [](Left, const Places& p, std::int64_t length) { return p.count < length; });
@@ -197,20 +186,6 @@ std::vector<Cause> coverage_causes() {
          "rows are left out",
          "the rows that warps cover, and the grid",
          any_rows},
-        {"unwritten_stripes",
-         "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp,
-          Stage::ds},
-         "columns at a stride are never written",
-         "the stride of the lanes that write, and that of the hook",
-         unwritten_stripes},
-        {"unwritten_rows",
-         "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse, Stage::dout,
-          Stage::delta, Stage::dp, Stage::ds},
-         "rows are never written",
-         "the rows that the writing threads cover",
-         unwritten_rows},
     };
 }
 
@@ -218,9 +193,10 @@ std::vector<Cause> identified_coverage_causes() {
     return {
         {"never_written",
          "coverage",
-         {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
-         "elements of the output are never written",
-         "the bound of the store",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,
+          Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+         "elements are never written",
+         "the bounds and strides of the loop that writes them, and its hook",
          never_written},
     };
 }

@@ -119,6 +119,9 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     if (std::isfinite(value) && is_moved_beyond)
         return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
     if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
+    // What the change hides need not be written. But a loop that comes by writes all of a row or nothing of it.
+    if (wrong && is_unwritten(got) && !(changed.value.row(i / seen.got.cols()).array() == value).all())
+        return Fit::swallowed;
     if (widens || !wrong || !std::isfinite(value)) return Fit::sharp;
     // A wider budget explains nothing: the replay has to be as near as the healthy budget asks for, or what
     // is right outside of its own.

@@ -75,6 +75,7 @@ std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
+std::vector<Cause> score_place_causes();
 std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> past_end_causes();

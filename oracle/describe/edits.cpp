@@ -76,6 +76,7 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
         for (const std::int64_t by : {n, -n}) edits.add(moved_by(x, by));
     edits.add(0);
     edits.add(Expr(own.length - 1) - x);
+    edits.add(Expr(-1) * x);
     for (const std::int64_t n : {2, 3, 4, 5, 8}) edits.add(x * n);
     for (std::int64_t n = 1; n <= std::max(numbers, beyond); ++n) edits.add(x ^ n);
     for (std::int64_t n = 1; n <= numbers; ++n) {

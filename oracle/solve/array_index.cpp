@@ -41,8 +41,10 @@ void add_parts(const IndexedArray& array, std::vector<OtherIndex>& all) {
         return edits_with(own, array.ranges, array.most_number);
     };
     const std::size_t parts = array.right.parts.size();
-    for (std::size_t level = 0; level < parts; ++level)
+    for (std::size_t level = 0; level < parts; ++level) {
         for (Expr& part : edits(array.ranges[level])) add(level, std::move(part));
+        for (const Coordinate extent : array.extents) add(level, extent);
+    }
     for (const CoordinateRange& range : std::span(array.ranges).subspan(parts)) {
         if (range.coordinate == Coordinate::head)
             for (const Expr& head : edits(range)) add(1, head / Coordinate::group);
@@ -51,6 +53,10 @@ void add_parts(const IndexedArray& array, std::vector<OtherIndex>& all) {
         if (range.coordinate == array.tile)
             for (const Expr& tile : edits(range)) add(2, tile * array.block + Coordinate::row);
     }
+    // first + row, with another number in the place of the first one.
+    for (const CoordinateRange& range : array.ranges)
+        if (range.length > 1) add(2, Expr(range.coordinate) + Coordinate::row);
+    add(2, Expr(Coordinate::first_row) - Coordinate::row);
     add(2, Expr(Coordinate::row) * array.block + array.tile);
     for (std::size_t first = 0; first < parts; ++first) {
         for (std::size_t second = first + 1; second < parts; ++second) {

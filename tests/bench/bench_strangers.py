@@ -52,7 +52,7 @@ ROWS = {
 # Causes that are solved for, not listed: each kind can be switched off.
 KINDS = {
     "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere", "operand_read_elsewhere",
-                  "elements_stored_elsewhere", "output_stored_elsewhere", "sum_reads_elsewhere"],
+                  "elements_stored_elsewhere", "output_stored_elsewhere", "sum_reads_elsewhere", "scores_of_other_places"],
     "sums": ["terms_weighted", "sum_of_other_range"],
     "starts": ["starts_at", "starts_with_what_was_left"],
     "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor",

@@ -20,7 +20,7 @@ inline constexpr BundledFault bundled_faults[] = {
     {"zero_scale", {"descale_missing", "non_finite_replaced", "one_head"}},
     {"head_modulo", {"kv_head_modulo"}},
     {"p_over_v", {"buffer_aliased"}},
-    {"rows_not_divided", {"rows_not_loaded", "rows_zeroed", "unwritten_rows", "rows_uncovered"}},
+    {"rows_not_divided", {"rows_not_loaded", "rows_zeroed", "never_written", "rows_uncovered"}},
     {"map_not_swizzled", {"columns_permuted"}},
     {"stage_of_tile_before", {"other_kv_tile"}},
     {"arrival_missing", {"other_kv_tile"}},
@@ -50,7 +50,7 @@ inline constexpr BundledFault bundled_faults[] = {
     {"max_in_lane_0", {"p_of_partial_max"}},
     {"exp_clamped", {"exp_clamped"}},
     {"p_bf16", {"undeclared_cast"}},
-    {"p_lane_stride", {"p_lane_stride", "unwritten_stripes"}},
+    {"p_lane_stride", {"p_lane_stride", "never_written"}},
     {"p_tail_kept", {"masked_p_not_zero"}},
     // Where a guard clamps the argument of the exponential, it is NaN no more, and clamped.
     {"inf_minus_inf", {"inf_minus_inf", "exp_clamped"}},

@@ -159,9 +159,8 @@ TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
             return row >= 4 && row < 7 ? unwritten : value;
         });
         const Report report = diagnosed(recording);
-        EXPECT_EQ(named(report),
-                  Names{recorded[0] == Stage::o ? "rows_uncovered (rows 4-6, left unwritten)"
-                                                : "unwritten_rows (rows 4-6, left unwritten)"});
+        EXPECT_EQ(named(report), Names{recorded[0] == Stage::o ? "rows_uncovered (rows 4-6, left unwritten)"
+                                                               : "never_written"});
         EXPECT_EQ(report.diagnosis.places, Names{"no thread wrote anything in rows 4-6 of the wrong tiles"});
         EXPECT_NE(causes_text(report).find("  no thread wrote anything in rows 4-6"), std::string::npos);
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -122,6 +123,119 @@ TEST(IdentifiedProducts, OperandsWithMemoryThatIsNotKnown) {
         return std::isinf(right) ? right : float(problem.sm_scale) * sum;
     });
     EXPECT_EQ(named(wrong), "operand_read_elsewhere (multiplies k[18 * col + d] of rows of 20)");
+}
+
+/// What a score is computed for.
+struct ScoredPlace {
+    std::int64_t kv_head;
+    std::int64_t query;
+    std::int64_t key;
+};
+
+/// Scores of a causal kernel with grouped heads that are computed for other places; with the mask of that place, or of their own.
+MemoryRecording scores_for(const std::function<void(const Problem&, const TileId&, std::int64_t row,
+                                                    std::int64_t col, ScoredPlace&)>& other,
+                           bool masked_there) {
+    Problem problem = plain_call().problem;
+    problem.heads = 4;
+    problem.heads_kv = 2;
+    problem.mask = Mask::causal;
+    const Call call = make_call(problem, index_seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const ScoredPlace own{tile.head / 2, tile.q_block * problem.block_m + row,
+                              tile.kv_tile * problem.block_n + col};
+        ScoredPlace at = own;
+        other(problem, tile, row, col, at);
+        const ScoredPlace& seen = masked_there ? at : own;
+        if (seen.key > seen.query) return -std::numeric_limits<float>::infinity();
+        double sum = 0;
+        for (std::int64_t d = 0; d < problem.head_dim; ++d) {
+            const std::int64_t q =
+                ((tile.batch * 4 + tile.head) * problem.seqlen_q + at.query) * problem.head_dim + d;
+            const std::int64_t k =
+                ((tile.batch * 2 + at.kv_head) * problem.seqlen_kv + at.key) * problem.head_dim + d;
+            sum += double(call.inputs.q[std::size_t(q)]) * double(call.inputs.k[std::size_t(k)]);
+        }
+        return float(sum * problem.sm_scale);
+    });
+    return wrong;
+}
+
+TEST(IdentifiedProducts, ScoresOfOtherPlaces) {
+    const auto first_key = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t col,
+                              ScoredPlace& at) { at.query = tile.kv_tile * problem.block_n + col; };
+    EXPECT_EQ(named(scores_for(first_key, false)),
+              "scores_of_other_places (products of key in place of query)");
+    const auto of_row = [](const Problem&, const TileId&, std::int64_t row, std::int64_t col,
+                           ScoredPlace& at) { at.key = row + col; };
+    EXPECT_EQ(named(scores_for(of_row, true)),
+              "scores_of_other_places (scores of row + col in place of key)");
+    const auto swizzled = [](const Problem&, const TileId&, std::int64_t, std::int64_t, ScoredPlace& at) {
+        at.query ^= 3;
+    };
+    EXPECT_EQ(named(scores_for(swizzled, true)),
+              "scores_of_other_places (scores of query ^ 3 in place of query)");
+}
+
+TEST(IdentifiedProducts, ScoresOfAnotherArray) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::int64_t first =
+            (tile.batch * problem.heads_kv + problem.head_kv(tile.head)) * problem.seqlen_kv;
+        const std::int64_t a = first + tile.q_block * problem.block_m + row;
+        const std::int64_t b = first + tile.kv_tile * problem.block_n + col;
+        double sum = 0;
+        for (std::int64_t d = 0; d < problem.head_dim; ++d)
+            sum += double(call.inputs.k[std::size_t(a * problem.head_dim + d)]) *
+                   double(call.inputs.k[std::size_t(b * problem.head_dim + d)]);
+        return float(sum * problem.sm_scale);
+    });
+    EXPECT_EQ(named(wrong), "scores_of_other_places (products of k[query] and k[key])");
+}
+
+/// Which row of V a sum multiplies P with, and which of its columns.
+using ReadOfV =
+    std::function<std::pair<std::int64_t, std::int64_t>(const TileId&, std::int64_t col, std::int64_t d)>;
+
+/// acc of all KV tiles by the definition, in a recording that has no operands.
+MemoryRecording sums_of_v(const ReadOfV& read) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    const MemoryRecording honest = recorded(call);
+    MemoryRecording wrong =
+        with_stages(honest, {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o});
+    change_stage(wrong, Stage::acc, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t head = tile.batch * problem.heads_kv + problem.head_kv(tile.head);
+        double acc = 0;
+        TileId id = tile;
+        double m_before = -std::numeric_limits<double>::infinity();
+        for (id.kv_tile = 0; id.kv_tile <= tile.kv_tile; ++id.kv_tile) {
+            const double m = peek(honest, Stage::m, id, row, 0);
+            acc *= std::exp(m_before - m);
+            m_before = m;
+            for (std::int64_t col = 0; col < problem.block_n; ++col) {
+                const auto [key, at] = read(id, col, d);
+                const std::int64_t address = (head * problem.seqlen_kv + key) * problem.head_dim_v + at;
+                acc += double(peek(honest, Stage::p, id, row, col)) *
+                       double(call.inputs.v[std::size_t(address)]);
+            }
+        }
+        return float(acc);
+    });
+    return wrong;
+}
+
+TEST(IdentifiedProducts, RowsOfVThatNobodyRecorded) {
+    EXPECT_EQ(named(sums_of_v(
+                  [](const TileId&, std::int64_t col, std::int64_t d) { return std::pair(col + col, d); })),
+              "operand_addresses (reads row + row in place of key)");
+    EXPECT_EQ(named(sums_of_v([](const TileId& tile, std::int64_t col, std::int64_t) {
+                  return std::pair(tile.kv_tile * 32 + col, tile.kv_tile);
+              })),
+              "operand_addresses (reads kv_tile in place of d)");
 }
 
 /// The element of P that a row of acc multiplies with element (col, d) of V.

@@ -248,7 +248,7 @@ const MistakeInfo softmax_table[] = {
           }}},
     {Mistake::p_lane_stride,
      "p_lane_stride",
-     {"p_lane_stride", "unwritten_stripes"},
+     {"p_lane_stride", "never_written"},
      Stage::p,
      need_nothing,
      {.spoilt = [](const Block&, const Spot& spot,

@@ -1,0 +1,311 @@
+// Scores of another query and key than their own: which, is told by trying what an author may have written.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "oracle/causes/element_places.h"
+#include "oracle/causes/evidence.h"
+#include "oracle/causes/table.h"
+#include "oracle/describe/edits.h"
+#include "oracle/formula/scores.h"
+#include "oracle/replay/tiles.h"
+#include "oracle/solve/array_index.h"
+#include "oracle/solve/effort.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Larger operands are not searched.
+constexpr std::int64_t largest_operand = std::int64_t(1) << 25;
+/// Numbers in an index.
+constexpr std::int64_t most_number = 64;
+constexpr std::size_t most_asked = 64;
+constexpr std::size_t most_told = 3;
+/// A product of fewer elements costs as much.
+constexpr std::int64_t effort_of_pair = 64;
+
+/// Of what a score is computed: the parts of an index.
+enum NumberOfScore : std::uint8_t { of_batch, of_head, of_kv_head, of_query, of_key, numbers_of_score };
+
+/// What a score is computed from in place of its own row of q and row of k.
+struct ScoreSource {
+    Index index;
+    bool whole = false;     ///< with the cap, bias and mask of that place; otherwise with those of its own
+    Stage left = Stage::q;  ///< the array of the query's row, and that of the key's
+    Stage right = Stage::k;
+};
+
+// ---- what an author may have written
+
+Index right_place() {
+    using enum Coordinate;
+    return {{batch, head, kv_head, query, key}, {}};
+}
+
+/// A part that is computed otherwise: of its own number, of its tile and the number in it, or of others.
+class OtherPlaces {
+ public:
+    explicit OtherPlaces(const Problem& problem) {
+        using enum Coordinate;
+        ranges_ = {
+            {batch, problem.batch},        {head, problem.heads},         {kv_head, problem.heads_kv},
+            {query, problem.seqlen_q},     {key, problem.seqlen_kv},      {row, problem.block_m},
+            {col, problem.block_n},        {q_block, problem.q_blocks()}, {kv_tile, problem.kv_tiles()},
+            {first_row, problem.seqlen_q}, {first_col, problem.seqlen_kv}};
+        for (std::size_t part = 0; part < numbers_of_score; ++part) {
+            for (const Expr& edit : edits(ranges_[part])) add(NumberOfScore(part), edit);
+            for (const Coordinate extent : {block_m, block_n, head_dim, seqlen_q, seqlen_kv, heads, heads_kv})
+                add(NumberOfScore(part), extent);
+        }
+        for (const Expr& edit : edits(range_of(head))) add(of_kv_head, edit);
+        add_parts_of(of_query, q_block, block_m, first_row, row);
+        add_parts_of(of_key, kv_tile, block_n, first_col, col);
+        OtherIndex exchanged{right_place()};
+        std::swap(exchanged.index.parts[of_query], exchanged.index.parts[of_key]);
+        all_.push_back(std::move(exchanged));
+    }
+
+    std::vector<OtherIndex> take() { return std::move(all_); }
+
+ private:
+    std::vector<Expr> edits(const CoordinateRange& own) const {
+        return edits_with(own, ranges_, most_number);
+    }
+    const CoordinateRange& range_of(Coordinate coordinate) const {
+        return *std::ranges::find(ranges_, coordinate, &CoordinateRange::coordinate);
+    }
+
+    void add(NumberOfScore part, const Expr& instead) {
+        OtherIndex other{right_place()};
+        other.index.parts[part] = instead;
+        all_.push_back(std::move(other));
+    }
+
+    /// Kernels compute it as tile * block + number, or as first + number.
+    void add_parts_of(NumberOfScore part, Coordinate tile, Coordinate block, Coordinate first,
+                      Coordinate number) {
+        for (const Expr& edit : edits(range_of(tile))) add(part, edit * block + number);
+        for (const Expr& edit : edits(range_of(first))) add(part, edit + number);
+        for (const Expr& edit : edits(range_of(number))) add(part, Expr(first) + edit);
+        add(part, Expr(first) - number);
+    }
+
+    std::vector<CoordinateRange> ranges_;
+    std::vector<OtherIndex> all_;
+};
+
+// ---- the score of a place
+
+using ScoreNumbers = std::array<std::int64_t, numbers_of_score>;
+
+ScoreNumbers score_numbers_at(const Index& index, const Place& place) {
+    ScoreNumbers numbers{};
+    for (std::size_t part = 0; part < numbers_of_score; ++part) numbers[part] = index.parts[part].at(place);
+    return numbers;
+}
+
+/// Rows of q and k as they lie in memory, in natural units.
+class OperandRows {
+ public:
+    explicit OperandRows(const CauseSearch& world) : world_(world), problem_(world.recording().problem()) {}
+
+    /// What a kernel finds at a number of a head: behind its last row those of the next head. nullopt: beyond the array.
+    std::optional<Operand> at(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t number) {
+        const std::int64_t heads = stage == Stage::q ? problem_.heads : problem_.heads_kv;
+        const std::int64_t length = stage == Stage::q ? problem_.seqlen_q : problem_.seqlen_kv;
+        const std::int64_t address = (batch * heads + head) * length + number;
+        if (address < 0 || address >= problem_.batch * heads * length) return std::nullopt;
+        const Operand& rows = of_head(stage, address / length / heads, address / length % heads);
+        return Operand{rows.value.row(address % length), rows.error, rows.absolute};
+    }
+
+ private:
+    const Operand& of_head(Stage stage, std::int64_t batch, std::int64_t head) {
+        std::shared_ptr<const Operand>& known = known_[{stage, batch, head}];
+        if (known) return *known;
+        known =
+            world_.once<Operand>(fmt::format("rows of {} {} {}", stage_info(stage).name, batch, head), [&] {
+                const bool is_q = stage == Stage::q;
+                const auto call = world_.call(batch, is_q ? head : head * problem_.heads / problem_.heads_kv);
+                const std::int64_t length = is_q ? problem_.seqlen_q : problem_.seqlen_kv;
+                return staged_operand(*call, stage, 0, world_.input_rows(stage, batch, head, 0, length),
+                                      false)
+                    .natural;
+            });
+        return *known;
+    }
+
+    const CauseSearch& world_;
+    const Problem& problem_;
+    std::map<std::tuple<Stage, std::int64_t, std::int64_t>, std::shared_ptr<const Operand>> known_;
+};
+
+/// 1 x 1, in natural units; nullopt where it is not known.
+std::optional<Estimate> score_of(const SearchedTile& site, Eigen::Index row, Eigen::Index col,
+                                 const Place& place, const ScoreSource& source, OperandRows& rows) {
+    const CauseSearch& world = *site.world;
+    const Problem& problem = world.recording().problem();
+    const ScoreNumbers at = score_numbers_at(source.index, place);
+    spend(effort_of_pair + problem.head_dim);
+    const auto row_of = [&](Stage array, std::int64_t number) {
+        return rows.at(array, at[of_batch], at[array == Stage::q ? of_head : of_kv_head], number);
+    };
+    const auto q = row_of(source.left, at[of_query]);
+    const auto k = row_of(source.right, at[of_key]);
+    if (!q || !k) return std::nullopt;
+    Estimate product = scaled_scores(*site.call, *q, *k);
+    if (!source.whole)
+        return dumped_from_scaled(*site.call, site.first_row + row, site.first_key + col, std::move(product));
+    const auto is_in = [](std::int64_t number, std::int64_t length) {
+        return number >= 0 && number < length;
+    };
+    if (!is_in(at[of_batch], problem.batch) || !is_in(at[of_head], problem.heads) ||
+        !is_in(at[of_query], problem.seqlen_q) || !is_in(at[of_key], problem.seqlen_kv))
+        return std::nullopt;
+    return dumped_from_scaled(*world.call(at[of_batch], at[of_head]), at[of_query], at[of_key],
+                              std::move(product));
+}
+
+Change scores_of(const ScoreSource& source) {
+    return {.result = [=](const SearchedTile& site, Estimate& s) {
+        OperandRows rows(*site.world);
+        Place place = element_place(Stage::s, site, 0, 0);
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                move_in_tile(Stage::s, i, j, place);
+                const auto score = score_of(site, i, j, place, source, rows);
+                s.value(i, j) = score ? score->value(0, 0) : 0;
+                s.error(i, j) = score ? score->error(0, 0) : infinity;
+            }
+        }
+    }};
+}
+
+// ---- which place
+
+/// A wrong score.
+struct AskedScore {
+    const SearchedTile* site;
+    Eigen::Index row;
+    Eigen::Index col;
+    Place place;
+    double got;
+    double error;  ///< of what a healthy kernel has, in its units
+};
+
+std::vector<AskedScore> asked_scores(const Evidence& evidence) {
+    std::vector<AskedScore> asked;
+    const std::int64_t step = evidence.wrong_elements / std::int64_t(most_asked) | 1;
+    std::int64_t met = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
+            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
+            const Eigen::Index row = at / seen.got.cols();
+            const Eigen::Index col = at % seen.got.cols();
+            const double error = seen.expected.error(row, col) / std::abs(seen.factor.at(row, col));
+            asked.push_back({&seen.site, row, col, element_place(Stage::s, seen.site, row, col),
+                             seen.natural(row, col), std::isfinite(error) ? error : 0});
+        }
+    }
+    return asked;
+}
+
+/// Whether nearly all of them are scores of these: hidden ones say little, and zeros nothing.
+bool is_agreed_on(const ScoreSource& source, const std::vector<AskedScore>& asked, OperandRows& rows) {
+    constexpr std::size_t least = 8;
+    std::size_t tried = 0;
+    std::size_t off = 0;
+    std::size_t telling = 0;
+    for (const AskedScore& one : asked) {
+        const auto score = score_of(*one.site, one.row, one.col, one.place, source, rows);
+        if (!score) continue;
+        ++tried;
+        const double value = score->value(0, 0);
+        const bool is_same = value == one.got || std::abs(value - one.got) <= score->error(0, 0) + one.error;
+        off += !is_same;
+        telling += is_same && std::isfinite(value) && value != 0;
+        if (off * 8 > tried) return false;
+    }
+    return telling >= least;
+}
+
+/// Both rows of one array, each by the number of the query or of the key: "k[query] and k[key]".
+std::vector<ScoreSource> other_arrays() {
+    std::vector<ScoreSource> sources;
+    for (const Stage array : {Stage::q, Stage::k}) {
+        ScoreSource source{right_place(), false, array, array};
+        sources.push_back(source);
+        source.index.parts[array == Stage::q ? of_key : of_query] =
+            source.index.parts[array == Stage::q ? of_query : of_key];
+        sources.push_back(source);
+    }
+    return sources;
+}
+
+std::string text_of(const ScoreSource& source) {
+    if (source.left == Stage::q && source.right == Stage::k)
+        return OtherIndex{source.index}.text(right_place());
+    return fmt::format("{}[{}] and {}[{}]", stage_info(source.left).name, source.index.parts[of_query].text(),
+                       stage_info(source.right).name, source.index.parts[of_key].text());
+}
+
+/// At most so many of them that the scores agree with.
+void add_agreed(const std::vector<ScoreSource>& sources, std::size_t most,
+                const std::vector<AskedScore>& asked, OperandRows& rows, std::vector<Candidate>& candidates) {
+    for (const ScoreSource& source : sources) {
+        if (most == 0) return;
+        if (!is_agreed_on(source, asked, rows)) continue;
+        --most;
+        candidates.push_back({{{source.whole ? "scores of" : "products of", text_of(source)}},
+                              scores_of(source),
+                              OtherIndex{source.index}.choices() + 1});
+    }
+}
+
+std::vector<Candidate> scores_of_other_places(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    std::vector<Candidate> candidates;
+    if (!evidence.direct() || problem.direction == Direction::backward) return candidates;
+    if (problem.batch * problem.heads * std::max(problem.seqlen_q, problem.seqlen_kv) * problem.head_dim >
+        largest_operand)
+        return candidates;
+    const std::vector<AskedScore> asked = asked_scores(evidence);
+    OperandRows rows(*evidence.world);
+    std::vector<OtherIndex> others = OtherPlaces(problem).take();
+    std::ranges::stable_sort(others, {}, &OtherIndex::choices);
+    for (const bool whole : {false, true}) {
+        std::vector<ScoreSource> sources;
+        for (const OtherIndex& other : others) sources.push_back({other.index, whole});
+        add_agreed(sources, most_told, asked, rows, candidates);
+    }
+    add_agreed(other_arrays(), most_told, asked, rows, candidates);
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> score_place_causes() {
+    return {
+        {"scores_of_other_places",
+         "address",
+         {Stage::s},
+         "the scores are those of another query or key, or of other rows",
+         "the query, the key and the heads that a score is computed for: what the loop hands on, and the "
+         "rows of q and k",
+         scores_of_other_places},
+    };
+}
+
+}  // namespace tilescope
