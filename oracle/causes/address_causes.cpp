@@ -200,7 +200,6 @@ bool is_sum_at(const Index& index, const ArrayOfHeads& v, const std::vector<SumO
 std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const ArrayOfHeads& v) {
     constexpr std::size_t most_told = 3;
     std::vector<Candidate> candidates;
-    if (evidence.acts != Stage::v || evidence.observed != Stage::acc) return candidates;
     const IndexedArray array = indexed_array(Stage::v, evidence.problem());
     const std::vector<SumOfV> asked = asked_sums(evidence);
     std::vector<OtherIndex> found = other_indices(array);
@@ -214,10 +213,11 @@ std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const ArrayOf
 std::vector<Candidate> other_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
-    if (!is_copied(evidence, stage)) return candidates;
+    const bool is_summed = stage == Stage::v && evidence.observed == Stage::acc;
+    if (!(evidence.direct() || is_summed) || !is_copied(evidence, stage)) return candidates;
     const std::shared_ptr<const ArrayOfHeads> array = operand_array(*evidence.world, stage);
     if (!array->values.has(0)) return candidates;
-    if (!evidence.direct()) return addresses_of_sums(evidence, *array);
+    if (is_summed) return addresses_of_sums(evidence, *array);
     const auto sources_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return tells_address(seen.got(row, col)) ? std::optional(addresses_of(*array, stage, seen, row, col))
                                                  : std::nullopt;

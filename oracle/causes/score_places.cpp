@@ -72,12 +72,11 @@ class OtherPlaces {
         for (const Expr& edit : edits(range_of(head))) add(of_kv_head, edit);
         add_parts_of(of_query, q_block, block_m, first_row, row);
         add_parts_of(of_key, kv_tile, block_n, first_col, col);
-        OtherIndex exchanged{right_place()};
-        std::swap(exchanged.index.parts[of_query], exchanged.index.parts[of_key]);
-        all_.push_back(std::move(exchanged));
+        all_.push_back(right_place());
+        std::swap(all_.back().parts[of_query], all_.back().parts[of_key]);
     }
 
-    std::vector<OtherIndex> take() { return std::move(all_); }
+    std::vector<Index> take() { return std::move(all_); }
 
  private:
     std::vector<Expr> edits(const CoordinateRange& own) const {
@@ -88,9 +87,8 @@ class OtherPlaces {
     }
 
     void add(NumberOfScore part, const Expr& instead) {
-        OtherIndex other{right_place()};
-        other.index.parts[part] = instead;
-        all_.push_back(std::move(other));
+        all_.push_back(right_place());
+        all_.back().parts[part] = instead;
     }
 
     /// Kernels compute it as tile * block + number, or as first + number.
@@ -103,7 +101,7 @@ class OtherPlaces {
     }
 
     std::vector<CoordinateRange> ranges_;
-    std::vector<OtherIndex> all_;
+    std::vector<Index> all_;
 };
 
 // ---- the score of a place
@@ -254,6 +252,10 @@ std::vector<ScoreSource> other_arrays() {
     return sources;
 }
 
+int choices_of(const ScoreSource& source) {
+    return OtherIndex{source.index}.choices();
+}
+
 std::string text_of(const ScoreSource& source) {
     if (source.left == Stage::q && source.right == Stage::k)
         return OtherIndex{source.index}.text(right_place());
@@ -261,17 +263,16 @@ std::string text_of(const ScoreSource& source) {
                        stage_info(source.right).name, source.index.parts[of_key].text());
 }
 
-/// At most so many of them that the scores agree with.
-void add_agreed(const std::vector<ScoreSource>& sources, std::size_t most,
-                const std::vector<AskedScore>& asked, OperandRows& rows, std::vector<Candidate>& candidates) {
-    for (const ScoreSource& source : sources) {
-        if (most == 0) return;
-        if (!is_agreed_on(source, asked, rows)) continue;
-        --most;
+/// Those that the scores agree with, of the fewest numbers.
+void add_agreed(std::vector<ScoreSource> sources, const std::vector<AskedScore>& asked, OperandRows& rows,
+                std::vector<Candidate>& candidates) {
+    std::erase_if(sources, [&](const ScoreSource& source) { return !is_agreed_on(source, asked, rows); });
+    std::ranges::stable_sort(sources, {}, choices_of);
+    if (sources.size() > most_told) sources.resize(most_told);
+    for (const ScoreSource& source : sources)
         candidates.push_back({{{source.whole ? "scores of" : "products of", text_of(source)}},
                               scores_of(source),
-                              OtherIndex{source.index}.choices() + 1});
-    }
+                              choices_of(source) + 1});
 }
 
 std::vector<Candidate> scores_of_other_places(const Evidence& evidence) {
@@ -283,14 +284,13 @@ std::vector<Candidate> scores_of_other_places(const Evidence& evidence) {
         return candidates;
     const std::vector<AskedScore> asked = asked_scores(evidence);
     OperandRows rows(*evidence.world);
-    std::vector<OtherIndex> others = OtherPlaces(problem).take();
-    std::ranges::stable_sort(others, {}, &OtherIndex::choices);
+    const std::vector<Index> others = OtherPlaces(problem).take();
     for (const bool whole : {false, true}) {
         std::vector<ScoreSource> sources;
-        for (const OtherIndex& other : others) sources.push_back({other.index, whole});
-        add_agreed(sources, most_told, asked, rows, candidates);
+        for (const Index& other : others) sources.push_back({other, whole});
+        add_agreed(std::move(sources), asked, rows, candidates);
     }
-    add_agreed(other_arrays(), most_told, asked, rows, candidates);
+    add_agreed(other_arrays(), asked, rows, candidates);
     return candidates;
 }
 
