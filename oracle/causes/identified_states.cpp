@@ -5,9 +5,10 @@
 #include <functional>
 #include <numeric>
 
-#include "oracle/causes/other_places.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
+#include "oracle/describe/edits.h"
 #include "oracle/formula/products.h"
 #include "oracle/solve/number.h"
 
@@ -19,18 +20,43 @@ namespace {
 
 /// The state of another row or column, before the tile, or what the tile has made of it by then.
 struct OtherElement {
-    OtherPlace row;
-    OtherPlace col;
+    Stage stage;
+    Index at;  ///< of row and column
     bool in_place = false;
 
-    double read(const Matrix& before, const Matrix& after, Eigen::Index i, Eigen::Index j) const {
-        const Eigen::Index r = row.from(i);
-        const Eigen::Index c = col.from(j);
+    /// NaN beyond the tile. `place` is that of element (i, j).
+    double read(const Matrix& before, const Matrix& after, const Place& place, Eigen::Index i,
+                Eigen::Index j) const {
+        const Eigen::Index r = at.parts[0].at(place);
+        const Eigen::Index c = at.parts[1].at(place);
         if (r < 0 || c < 0 || r >= before.rows() || c >= before.cols()) return quiet_nan;
         const bool is_done = in_place && std::pair(r, c) < std::pair(i, j);
         return (is_done ? after : before)(r, c);
     }
+
+    CauseParameter told() const {
+        const bool has_cols = stage_info(stage).col_axis != Axis::unit;
+        const Index index = has_cols ? at : Index{{at.parts.front()}, {}};
+        return {"state of",
+                std::string(stage_info(stage).name) + index.text() + (in_place ? ", as updated so far" : "")};
+    }
 };
+
+/// One number of the index is another one.
+std::vector<OtherElement> other_elements(Stage stage, const Problem& problem, bool by_columns) {
+    const std::vector<CoordinateRange> ranges = ranges_of_tile(stage, problem);
+    const Expr row = ranges[0].coordinate;
+    const Expr col = ranges[1].coordinate;
+    std::vector<OtherElement> others;
+    for (const bool in_place : {false, true}) {
+        for (const Expr& other : common_edits_with(ranges[0], ranges))
+            others.push_back({stage, {{other, col}, {}}, in_place});
+        if (!by_columns) continue;
+        for (const Expr& other : common_edits_with(ranges[1], ranges))
+            others.push_back({stage, {{row, other}, {}}, in_place});
+    }
+    return others;
+}
 
 const Matrix& before_of(Stage stage, const SearchedTile& site) {
     if (stage == Stage::m) return site.before.m.value;
@@ -58,13 +84,15 @@ bool may_read(const Observation& seen, Stage stage, const Matrix& own, const Oth
             natural.data()[i] = seen.natural(i / natural.cols(), i % natural.cols());
         return natural;
     }();
+    Place place = element_place(stage, seen.site, 0, 0);
     std::int64_t tried = 0;
     std::int64_t right = 0;
     for (Eigen::Index i = 0; i < after.rows(); ++i) {
         const double factor = stage == Stage::m ? 1 : seen.site.factor.value(i, 0);
         for (Eigen::Index j = 0; j < after.cols(); ++j) {
             if (!seen.is_wrong(i, j)) continue;
-            const double state = other.read(before_of(stage, seen.site), after, i, j);
+            move_in_tile(stage, i, j, place);
+            const double state = other.read(before_of(stage, seen.site), after, place, i, j);
             const double value = goes_on(stage, seen.site, state, factor, own(i, j));
             const double slack = 1e-5 * (1e-3 + std::abs(value) + std::abs(after(i, j)));
             ++tried;
@@ -90,26 +118,32 @@ Matrix own_of(Stage stage, const SearchedTile& site, Eigen::Index rows, Eigen::I
 
 /// In the inputs, since l and acc are rescaled from it, too.
 Change goes_on_from_maximum_of(const OtherElement& other) {
-    return {.inputs =
-                [=](SearchedTile& site) {
-                    const Matrix own = row_maxima(site);
-                    const Matrix before = site.before.m.value;
-                    Matrix after = before;
-                    for (Eigen::Index i = 0; i < before.rows(); ++i) {
-                        const double state = other.read(before, after, i, 0);
-                        if (std::isnan(state)) continue;
-                        site.before.m.value(i, 0) = state;
-                        site.before.m.error(i, 0) = std::isfinite(state) ? 8 * u_f32 * std::abs(state) : 0;
-                        after(i, 0) = goes_on(Stage::m, site, state, 1, own(i, 0));
-                    }
-                },
-            .result =
-                [=](const SearchedTile&, Estimate& m) {
-                    // Of what lies beyond the tile nothing is known.
-                    for (Eigen::Index i = 0; i < m.value.rows(); ++i)
-                        if (std::isnan(other.read(m.value, m.value, i, 0)) && !std::isnan(m.value(i, 0)))
-                            m.error(i, 0) = infinity;
-                }};
+    return {
+        .inputs =
+            [=](SearchedTile& site) {
+                const Matrix own = row_maxima(site);
+                const Matrix before = site.before.m.value;
+                Matrix after = before;
+                Place place = element_place(Stage::m, site, 0, 0);
+                for (Eigen::Index i = 0; i < before.rows(); ++i) {
+                    move_in_tile(Stage::m, i, 0, place);
+                    const double state = other.read(before, after, place, i, 0);
+                    if (std::isnan(state)) continue;
+                    site.before.m.value(i, 0) = state;
+                    site.before.m.error(i, 0) = std::isfinite(state) ? 8 * u_f32 * std::abs(state) : 0;
+                    after(i, 0) = goes_on(Stage::m, site, state, 1, own(i, 0));
+                }
+            },
+        .result =
+            [=](const SearchedTile& site, Estimate& m) {
+                // Of what lies beyond the tile nothing is known.
+                Place place = element_place(Stage::m, site, 0, 0);
+                for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+                    move_in_tile(Stage::m, i, 0, place);
+                    if (std::isnan(other.read(m.value, m.value, place, i, 0)) && !std::isnan(m.value(i, 0)))
+                        m.error(i, 0) = infinity;
+                }
+            }};
 }
 
 Change reads_state_of(Stage stage, const OtherElement& other) {
@@ -117,10 +151,12 @@ Change reads_state_of(Stage stage, const OtherElement& other) {
     return {.result = [=](const SearchedTile& site, Estimate& result) {
         const Matrix& before = before_of(stage, site);
         const Matrix own = own_of(stage, site, result.value.rows(), result.value.cols());
+        Place place = element_place(stage, site, 0, 0);
         for (Eigen::Index i = 0; i < own.rows(); ++i) {
             const double factor = site.factor.value(i, 0);
             for (Eigen::Index j = 0; j < own.cols(); ++j) {
-                const double state = other.read(before, result.value, i, j);
+                move_in_tile(stage, i, j, place);
+                const double state = other.read(before, result.value, place, i, j);
                 double& value = result.value(i, j);
                 if (std::isnan(value)) continue;
                 // Of what lies beyond the tile nothing is known.
@@ -149,20 +185,25 @@ std::vector<Matrix> added_by_tiles(Stage stage, const SearchedTile& site) {
 }
 
 /// The sum, where every element goes on from another one; NaN where that lies beyond the tile.
-Matrix summed_from(const OtherElement& other, const std::vector<Matrix>& added, Eigen::Index rows,
-                   Eigen::Index cols) {
+Matrix summed_from(const OtherElement& other, const SearchedTile& site, const std::vector<Matrix>& added,
+                   Eigen::Index rows, Eigen::Index cols) {
     Matrix sum = Matrix::Zero(rows, cols);
+    Place place = element_place(other.stage, site, 0, 0);
     for (const Matrix& own : added) {
         const Matrix before = sum;
-        for (Eigen::Index i = 0; i < rows; ++i)
-            for (Eigen::Index j = 0; j < cols; ++j) sum(i, j) = other.read(before, sum, i, j) + own(i, j);
+        for (Eigen::Index i = 0; i < rows; ++i) {
+            for (Eigen::Index j = 0; j < cols; ++j) {
+                move_in_tile(other.stage, i, j, place);
+                sum(i, j) = other.read(before, sum, place, i, j) + own(i, j);
+            }
+        }
     }
     return sum;
 }
 
 bool may_be_summed_from(const Observation& seen, const OtherElement& other,
                         const std::vector<Matrix>& added) {
-    const Matrix sum = summed_from(other, added, seen.got.rows(), seen.got.cols());
+    const Matrix sum = summed_from(other, seen.site, added, seen.got.rows(), seen.got.cols());
     const Problem& problem = seen.site.call->problem;
     std::int64_t tried = 0;
     std::int64_t right = 0;
@@ -179,7 +220,7 @@ bool may_be_summed_from(const Observation& seen, const OtherElement& other,
 Change sums_from(Stage stage, const OtherElement& other) {
     return {.result = [=](const SearchedTile& site, Estimate& result) {
         const Matrix sum =
-            summed_from(other, added_by_tiles(stage, site), result.value.rows(), result.value.cols());
+            summed_from(other, site, added_by_tiles(stage, site), result.value.rows(), result.value.cols());
         const Dtype dtype = stage_dtype(site.call->problem, stage);
         for (Eigen::Index i = 0; i < sum.size(); ++i) {
             const double value = sum.data()[i];
@@ -197,18 +238,9 @@ std::vector<Candidate> sum_of_other_element(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     if (!seen.is_bad() || seen.site.parts->size() < 2) return candidates;
     const std::vector<Matrix> added = added_by_tiles(stage, seen.site);
-    const OtherPlace same{"", [](Eigen::Index i) { return i; }};
-    const auto add = [&](const OtherPlace& row, const OtherPlace& col) {
-        for (const bool in_place : {false, true}) {
-            const OtherElement other{row, col, in_place};
-            if (!may_be_summed_from(seen, other, added)) continue;
-            const std::string when = in_place ? ", as updated so far" : "";
-            candidates.push_back(
-                {{{"state of", row.text + col.text + when}}, sums_from(stage, other), in_place ? 2 : 1});
-        }
-    };
-    for (const OtherPlace& row : other_places("row", seen.got.rows())) add(row, same);
-    for (const OtherPlace& col : other_places("column", seen.got.cols())) add(same, col);
+    for (const OtherElement& other : other_elements(stage, evidence.problem(), true))
+        if (may_be_summed_from(seen, other, added))
+            candidates.push_back({{other.told()}, sums_from(stage, other), other.in_place ? 2 : 1});
     return candidates;
 }
 
@@ -223,21 +255,9 @@ std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
     if (!seen->is_bad()) return candidates;
     const Stage stage = evidence.acts;
     const Matrix own = own_of(stage, seen->site, seen->got.rows(), seen->got.cols());
-    const OtherPlace same{"", [](Eigen::Index i) { return i; }};
-    std::vector<std::pair<OtherPlace, OtherPlace>> pairs;
-    for (OtherPlace& row : other_places("row", seen->got.rows())) pairs.emplace_back(std::move(row), same);
-    if (stage == Stage::acc)
-        for (OtherPlace& col : other_places("column", seen->got.cols()))
-            pairs.emplace_back(same, std::move(col));
-    for (const auto& [row, col] : pairs) {
-        for (const bool in_place : {false, true}) {
-            const OtherElement other{row, col, in_place};
-            if (!may_read(*seen, stage, own, other)) continue;
-            const std::string when = in_place ? ", as updated so far" : "";
-            candidates.push_back(
-                {{{"state of", row.text + col.text + when}}, reads_state_of(stage, other), in_place ? 2 : 1});
-        }
-    }
+    for (const OtherElement& other : other_elements(stage, evidence.problem(), stage == Stage::acc))
+        if (may_read(*seen, stage, own, other))
+            candidates.push_back({{other.told()}, reads_state_of(stage, other), other.in_place ? 2 : 1});
     return candidates;
 }
 

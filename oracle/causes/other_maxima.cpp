@@ -6,8 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "oracle/causes/other_places.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
+#include "oracle/describe/edits.h"
 
 namespace tilescope {
 
@@ -44,11 +45,13 @@ constexpr std::array<RowNumbers, 6> row_numbers = {{
 }};
 
 /// The number of each row as it is read; NaN beyond the tile.
-Eigen::VectorXd read_numbers(const RowNumbers& numbers, const OtherPlace* row, const SearchedTile& site) {
+Eigen::VectorXd read_numbers(const RowNumbers& numbers, const Expr& row, const SearchedTile& site) {
     const Eigen::VectorXd all = numbers.of(site);
     Eigen::VectorXd read = all;
-    for (Eigen::Index i = 0; i < all.size() && row; ++i) {
-        const Eigen::Index from = row->from(i);
+    Place place = element_place(Stage::p, site, 0, 0);
+    for (Eigen::Index i = 0; i < all.size(); ++i) {
+        move_in_tile(Stage::p, i, 0, place);
+        const std::int64_t from = row.at(place);
         read(i) = from >= 0 && from < all.size() ? all(from) : quiet_nan;
     }
     // Without a maximum nothing is subtracted.
@@ -78,7 +81,7 @@ struct Subtracted {
 };
 
 /// Whether most rows subtract these numbers.
-bool may_subtract(const std::vector<Subtracted>& tiles, const RowNumbers& numbers, const OtherPlace* row,
+bool may_subtract(const std::vector<Subtracted>& tiles, const RowNumbers& numbers, const Expr& row,
                   double rounding) {
     std::int64_t tried = 0;
     std::int64_t right = 0;
@@ -93,10 +96,8 @@ bool may_subtract(const std::vector<Subtracted>& tiles, const RowNumbers& number
     return tried > 0 && right * 10 >= tried * 9;
 }
 
-Change subtracts(const RowNumbers& numbers, std::optional<OtherPlace> row) {
-    const auto read = [=](const SearchedTile& site) {
-        return read_numbers(numbers, row ? &*row : nullptr, site);
-    };
+Change subtracts(const RowNumbers& numbers, const Expr& row) {
+    const auto read = [=](const SearchedTile& site) { return read_numbers(numbers, row, site); };
     return {.inputs =
                 [=](SearchedTile& site) {
                     const Eigen::VectorXd numbers_read = read(site);
@@ -123,15 +124,17 @@ std::vector<Candidate> p_of_other_max(const Evidence& evidence) {
         if (seen.is_bad() && tiles.size() < most_read_tiles) tiles.push_back({&seen, subtracted_by(seen)});
     const Dtype cast = evidence.units().p_cast;
     const double rounding = cast == Dtype::f32 ? 0 : 2 * unit_roundoff(cast);
-    const std::vector<OtherPlace> rows = other_places("row", evidence.problem().block_m);
+    const std::vector<CoordinateRange> ranges = ranges_of_tile(Stage::p, evidence.problem());
+    const std::vector<Expr> rows = common_edits_with(ranges.front(), ranges);
     for (const RowNumbers& numbers : row_numbers) {
-        if (numbers.of_own_row && may_subtract(tiles, numbers, nullptr, rounding))
-            candidates.push_back({{{"subtracts", numbers.text}}, subtracts(numbers, std::nullopt), 0});
-        for (const OtherPlace& row : rows)
-            if (numbers.of_other_rows && may_subtract(tiles, numbers, &row, rounding))
-                candidates.push_back({{{"subtracts", fmt::format("{} of {}", numbers.text, row.text)}},
-                                      subtracts(numbers, row),
-                                      1});
+        if (numbers.of_own_row && may_subtract(tiles, numbers, Coordinate::row, rounding))
+            candidates.push_back({{{"subtracts", numbers.text}}, subtracts(numbers, Coordinate::row), 0});
+        for (const Expr& row : rows) {
+            if (!numbers.of_other_rows || !may_subtract(tiles, numbers, row, rounding)) continue;
+            const std::string of = (row.takes(Coordinate::row) ? "" : "row ") + row.text();
+            candidates.push_back(
+                {{{"subtracts", fmt::format("{} of {}", numbers.text, of)}}, subtracts(numbers, row), 1});
+        }
     }
     return candidates;
 }

@@ -142,7 +142,7 @@ TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "state_of_other_element: column ^ 1");
+    EXPECT_EQ(run.found(), "state_of_other_element: acc[row][d ^ 1]");
 }
 
 double largest(const KnownRun& run, const TileId& tile, std::int64_t row, std::int64_t first) {
@@ -161,7 +161,7 @@ TEST(Identified, AMaximumThatGoesOnFromAnotherRow) {
             tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row ^ 2) : -infinity;
         return std::max(before, largest(run, tile, row, 0));
     });
-    EXPECT_EQ(run.found(), "state_of_other_element: row ^ 2");
+    EXPECT_EQ(run.found(), "state_of_other_element: m[row ^ 2]");
 }
 
 /// What a stage that diverges by itself follows from.
@@ -330,7 +330,7 @@ TEST(Identified, AnAccumulatorThatGoesOnFromARowThatMayNotBeThere) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "state_of_other_element: row + 1");
+    EXPECT_EQ(run.found(), "state_of_other_element: acc[row + 1][d]");
 }
 
 /// Numbers of no pattern that are given in place of a stage's.
