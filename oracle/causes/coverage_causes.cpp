@@ -145,6 +145,8 @@ std::vector<Candidate> any_rows(const Evidence& evidence) {
 
 /// Elements that no thread writes, wherever a rule says.
 std::vector<Candidate> never_written(const Evidence& evidence) {
+    // What a hook did not write, no later stage is computed from.
+    if (!evidence.direct()) return {};
     return always(leaves_out(evidence.acts, Left::unwritten, is_anywhere));
 }
 
