@@ -157,18 +157,11 @@ struct SumOfV {
 std::vector<SumOfV> asked_sums(const Evidence& evidence) {
     constexpr std::int64_t most_asked = 64;
     std::vector<SumOfV> asked;
-    const std::int64_t step = evidence.wrong_elements / most_asked | 1;
-    std::int64_t met = 0;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
-            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
-            const Eigen::Index row = at / seen.got.cols();
-            const Eigen::Index col = at % seen.got.cols();
-            const double carried = seen.site.before.acc.value(row, col) * seen.site.factor.value(row, 0);
-            if (std::isfinite(carried) && std::isfinite(seen.natural(row, col)))
-                asked.push_back({&seen, row, col, carried});
-        }
-    }
+    for_some_wrong(evidence, most_asked, [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        const double carried = seen.site.before.acc.value(row, col) * seen.site.factor.value(row, 0);
+        if (std::isfinite(carried) && std::isfinite(seen.natural(row, col)))
+            asked.push_back({&seen, row, col, carried});
+    });
     return asked;
 }
 

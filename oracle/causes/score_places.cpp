@@ -31,10 +31,10 @@ namespace {
 constexpr std::int64_t largest_operand = std::int64_t(1) << 25;
 /// Numbers in an index.
 constexpr std::int64_t most_number = 64;
-constexpr std::size_t most_asked = 64;
+constexpr std::int64_t most_asked = 64;
 constexpr std::size_t most_told = 3;
-/// A product of fewer elements costs as much.
-constexpr std::int64_t effort_of_pair = 64;
+/// What a product costs beside its terms: memory for rows and estimates.
+constexpr std::int64_t effort_of_product = 2048;
 
 /// Of what a score is computed: the parts of an index.
 enum NumberOfScore : std::uint8_t { of_batch, of_head, of_kv_head, of_query, of_key, numbers_of_score };
@@ -119,30 +119,40 @@ class OperandRows {
  public:
     explicit OperandRows(const CauseSearch& world) : world_(world), problem_(world.recording().problem()) {}
 
-    /// What a kernel finds at a number of a head: behind its last row those of the next head. nullopt: beyond the array.
-    std::optional<Operand> at(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t number) {
+    std::int64_t length(Stage stage) const {
+        return stage == Stage::q ? problem_.seqlen_q : problem_.seqlen_kv;
+    }
+
+    /// What a kernel finds from a number of a head on: behind its last row those of the next head, but they are not of one
+    /// answer. nullopt: beyond the array.
+    std::optional<Operand> at(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t number,
+                              std::int64_t count) {
         const std::int64_t heads = stage == Stage::q ? problem_.heads : problem_.heads_kv;
-        const std::int64_t length = stage == Stage::q ? problem_.seqlen_q : problem_.seqlen_kv;
+        const std::int64_t length = this->length(stage);
         const std::int64_t address = (batch * heads + head) * length + number;
         if (address < 0 || address >= problem_.batch * heads * length) return std::nullopt;
         const Operand& rows = of_head(stage, address / length / heads, address / length % heads);
-        return Operand{rows.value.row(address % length), rows.error, rows.absolute};
+        return Operand{rows.value.middleRows(address % length, count), rows.error, rows.absolute};
     }
 
  private:
     const Operand& of_head(Stage stage, std::int64_t batch, std::int64_t head) {
         std::shared_ptr<const Operand>& known = known_[{stage, batch, head}];
-        if (known) return *known;
-        known =
-            world_.once<Operand>(fmt::format("rows of {} {} {}", stage_info(stage).name, batch, head), [&] {
-                const bool is_q = stage == Stage::q;
-                const auto call = world_.call(batch, is_q ? head : head * problem_.heads / problem_.heads_kv);
-                const std::int64_t length = is_q ? problem_.seqlen_q : problem_.seqlen_kv;
-                return staged_operand(*call, stage, 0, world_.input_rows(stage, batch, head, 0, length),
-                                      false)
-                    .natural;
-            });
+        if (!known)
+            known = world_.once<Operand>(
+                fmt::format("rows of {} {} {}", stage_info(stage).name, batch, head), [&] {
+                    const auto call = world_.call(batch, stage == Stage::q ? head : query_head(head));
+                    Matrix rows = world_.input_rows(stage, batch, head, 0, length(stage));
+                    return staged_operand(*call, stage, 0, std::move(rows), false).natural;
+                });
         return *known;
+    }
+
+    /// One that reads the KV head.
+    std::int64_t query_head(std::int64_t kv_head) const {
+        std::int64_t head = 0;
+        while (head + 1 < problem_.heads && problem_.head_kv(head) != kv_head) ++head;
+        return head;
     }
 
     const CauseSearch& world_;
@@ -150,22 +160,38 @@ class OperandRows {
     std::map<std::tuple<Stage, std::int64_t, std::int64_t>, std::shared_ptr<const Operand>> known_;
 };
 
-/// 1 x 1, in natural units; nullopt where it is not known.
-std::optional<Estimate> score_of(const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                                 const Place& place, const ScoreSource& source, OperandRows& rows) {
+/// Columns of a row of the tile whose scores are of one query and of keys one after the other.
+struct ScoreRun {
+    Eigen::Index row = 0;
+    Eigen::Index col = 0;
+    std::int64_t count = 1;
+    ScoreNumbers at{};  ///< of the first column
+};
+
+/// Ends before key 0 of another head.
+bool continues(const ScoreRun& run, const ScoreNumbers& next, std::int64_t length) {
+    ScoreNumbers expected = run.at;
+    expected[of_key] += run.count;
+    return next == expected && next[of_key] % length != 0;
+}
+
+/// 1 x count, in natural units; nullopt where it is not known.
+std::optional<Estimate> scores_of_run(const SearchedTile& site, const ScoreRun& run,
+                                      const ScoreSource& source, OperandRows& rows) {
     const CauseSearch& world = *site.world;
     const Problem& problem = world.recording().problem();
-    const ScoreNumbers at = score_numbers_at(source.index, place);
-    spend(effort_of_pair + problem.head_dim);
-    const auto row_of = [&](Stage array, std::int64_t number) {
-        return rows.at(array, at[of_batch], at[array == Stage::q ? of_head : of_kv_head], number);
+    const auto& at = run.at;
+    spend(effort_of_product + run.count * problem.head_dim);
+    const auto rows_of = [&](Stage array, std::int64_t number, std::int64_t count) {
+        return rows.at(array, at[of_batch], at[array == Stage::q ? of_head : of_kv_head], number, count);
     };
-    const auto q = row_of(source.left, at[of_query]);
-    const auto k = row_of(source.right, at[of_key]);
+    const auto q = rows_of(source.left, at[of_query], 1);
+    const auto k = rows_of(source.right, at[of_key], run.count);
     if (!q || !k) return std::nullopt;
     Estimate product = scaled_scores(*site.call, *q, *k);
     if (!source.whole)
-        return dumped_from_scaled(*site.call, site.first_row + row, site.first_key + col, std::move(product));
+        return dumped_from_scaled(*site.call, site.first_row + run.row, site.first_key + run.col,
+                                  std::move(product));
     const auto is_in = [](std::int64_t number, std::int64_t length) {
         return number >= 0 && number < length;
     };
@@ -176,17 +202,38 @@ std::optional<Estimate> score_of(const SearchedTile& site, Eigen::Index row, Eig
                               std::move(product));
 }
 
+void put_run(const SearchedTile& site, const ScoreRun& run, const ScoreSource& source, OperandRows& rows,
+             Estimate& s) {
+    const auto scores = scores_of_run(site, run, source, rows);
+    auto value = s.value.row(run.row).segment(run.col, run.count);
+    auto error = s.error.row(run.row).segment(run.col, run.count);
+    if (!scores) {
+        value.setZero();
+        error.setConstant(infinity);
+        return;
+    }
+    value = scores->value.row(0);
+    error = scores->error.row(0);
+}
+
 Change scores_of(const ScoreSource& source) {
     return {.result = [=](const SearchedTile& site, Estimate& s) {
         OperandRows rows(*site.world);
+        const std::int64_t length = rows.length(source.right);
         Place place = element_place(Stage::s, site, 0, 0);
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            ScoreRun run{i, 0, 0};
             for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
                 move_in_tile(Stage::s, i, j, place);
-                const auto score = score_of(site, i, j, place, source, rows);
-                s.value(i, j) = score ? score->value(0, 0) : 0;
-                s.error(i, j) = score ? score->error(0, 0) : infinity;
+                const ScoreNumbers next = score_numbers_at(source.index, place);
+                if (run.count > 0 && !continues(run, next, length)) {
+                    put_run(site, run, source, rows, s);
+                    run.count = 0;
+                }
+                if (run.count == 0) run = {i, j, 0, next};
+                ++run.count;
             }
+            if (run.count > 0) put_run(site, run, source, rows, s);
         }
     }};
 }
@@ -205,18 +252,11 @@ struct AskedScore {
 
 std::vector<AskedScore> asked_scores(const Evidence& evidence) {
     std::vector<AskedScore> asked;
-    const std::int64_t step = evidence.wrong_elements / std::int64_t(most_asked) | 1;
-    std::int64_t met = 0;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
-            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
-            const Eigen::Index row = at / seen.got.cols();
-            const Eigen::Index col = at % seen.got.cols();
-            const double error = seen.expected.error(row, col) / std::abs(seen.factor.at(row, col));
-            asked.push_back({&seen.site, row, col, element_place(Stage::s, seen.site, row, col),
-                             seen.natural(row, col), std::isfinite(error) ? error : 0});
-        }
-    }
+    for_some_wrong(evidence, most_asked, [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        const double error = seen.expected.error(row, col) / std::abs(seen.factor.at(row, col));
+        asked.push_back({&seen.site, row, col, element_place(Stage::s, seen.site, row, col),
+                         seen.natural(row, col), std::isfinite(error) ? error : 0});
+    });
     return asked;
 }
 
@@ -227,7 +267,8 @@ bool is_agreed_on(const ScoreSource& source, const std::vector<AskedScore>& aske
     std::size_t off = 0;
     std::size_t telling = 0;
     for (const AskedScore& one : asked) {
-        const auto score = score_of(*one.site, one.row, one.col, one.place, source, rows);
+        const ScoreRun run{one.row, one.col, 1, score_numbers_at(source.index, one.place)};
+        const auto score = scores_of_run(*one.site, run, source, rows);
         if (!score) continue;
         ++tried;
         const double value = score->value(0, 0);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -14,24 +13,31 @@ namespace {
 constexpr std::int64_t moves_at_least = 32;
 constexpr std::int64_t beyond = 8;
 
-/// Those that change something in a range, each otherwise than those before it.
+/// Those that change something in a range, each otherwise than those before it. Of long ranges the first numbers tell that, and
+/// those around powers of two, where bits are exchanged.
 class Changing {
  public:
-    explicit Changing(const CoordinateRange& own) : own_(own), numbers_(std::size_t(own.length)) {
-        std::ranges::copy(std::views::iota(std::int64_t{0}, own.length), numbers_.begin());
-        known_.insert(numbers_);
+    explicit Changing(const CoordinateRange& own) : own_(own) {
+        constexpr std::int64_t first = 256;
+        for (std::int64_t x = 0; x < std::min(own.length, first); ++x) asked_.push_back(x);
+        for (std::int64_t x = first; x < own.length; x *= 2)
+            asked_.insert(asked_.end(), {x, x + x / 2, 2 * x - 1});
+        while (!asked_.empty() && asked_.back() >= own.length) asked_.pop_back();
+        known_.insert(asked_);
     }
 
     void add(Expr expr) {
-        expr.along(own_.coordinate, {}, numbers_);
-        if (known_.insert(numbers_).second) exprs_.push_back(std::move(expr));
+        std::vector<std::int64_t> numbers;
+        numbers.reserve(asked_.size());
+        for (const std::int64_t x : asked_) numbers.push_back(expr.at(own_.coordinate, x));
+        if (known_.insert(std::move(numbers)).second) exprs_.push_back(std::move(expr));
     }
     std::vector<Expr> take() { return std::move(exprs_); }
 
  private:
     const CoordinateRange& own_;
-    std::vector<std::int64_t> numbers_;
-    std::set<std::vector<std::int64_t>> known_;  ///< the range, and what became of it
+    std::vector<std::int64_t> asked_;
+    std::set<std::vector<std::int64_t>> known_;  ///< what was asked, and what became of it
     std::vector<Expr> exprs_;
 };
 

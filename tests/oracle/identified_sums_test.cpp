@@ -164,6 +164,16 @@ TEST(Identified, AMaximumThatGoesOnFromAnotherRow) {
     EXPECT_EQ(run.found(), "state_of_other_element: m[row ^ 2]");
 }
 
+TEST(Identified, AMaximumThatGoesOnFromTheRowOfItsTile) {
+    KnownRun run(of_maxima);
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const double before =
+            tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), tile.kv_tile) : -infinity;
+        return std::max(before, largest(run, tile, row, 0));
+    });
+    EXPECT_EQ(run.found(), "state_of_other_element: m[kv_tile]");
+}
+
 /// What a stage that diverges by itself follows from.
 std::string covers(const KnownRun& run, Stage stage) {
     const Report report = diagnosed(run.recording);
