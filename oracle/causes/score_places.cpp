@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "dump/schema/semantics.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/evidence.h"
 #include "oracle/causes/table.h"
@@ -33,8 +34,9 @@ constexpr std::int64_t largest_operand = std::int64_t(1) << 25;
 constexpr std::int64_t most_number = 64;
 constexpr std::int64_t most_asked = 64;
 constexpr std::size_t most_told = 3;
-/// What a product costs beside its terms: memory for rows and estimates.
+/// What a product with its bound costs beside its terms, in memory for rows and estimates; and one without a bound.
 constexpr std::int64_t effort_of_product = 2048;
+constexpr std::int64_t effort_of_dot = 64;
 
 /// Of what a score is computed: the parts of an index.
 enum NumberOfScore : std::uint8_t { of_batch, of_head, of_kv_head, of_query, of_key, numbers_of_score };
@@ -123,16 +125,18 @@ class OperandRows {
         return stage == Stage::q ? problem_.seqlen_q : problem_.seqlen_kv;
     }
 
-    /// What a kernel finds from a number of a head on: behind its last row those of the next head, but they are not of one
-    /// answer. nullopt: beyond the array.
-    std::optional<Operand> at(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t number,
-                              std::int64_t count) {
+    /// Where a number of a head lies in memory: behind the last row come those of the next head.
+    struct Spot {
+        const Operand* rows;
+        Eigen::Index row;
+    };
+    /// nullopt: beyond the array.
+    std::optional<Spot> spot(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t number) {
         const std::int64_t heads = stage == Stage::q ? problem_.heads : problem_.heads_kv;
         const std::int64_t length = this->length(stage);
         const std::int64_t address = (batch * heads + head) * length + number;
         if (address < 0 || address >= problem_.batch * heads * length) return std::nullopt;
-        const Operand& rows = of_head(stage, address / length / heads, address / length % heads);
-        return Operand{rows.value.middleRows(address % length, count), rows.error, rows.absolute};
+        return Spot{&of_head(stage, address / length / heads, address / length % heads), address % length};
     }
 
  private:
@@ -168,11 +172,28 @@ struct ScoreRun {
     ScoreNumbers at{};  ///< of the first column
 };
 
-/// Ends before key 0 of another head.
+/// Whether the next column belongs to the run, which ends where the head does.
 bool continues(const ScoreRun& run, const ScoreNumbers& next, std::int64_t length) {
     ScoreNumbers expected = run.at;
     expected[of_key] += run.count;
     return next == expected && next[of_key] % length != 0;
+}
+
+/// The rows of the query and of the first key; nullopt: one of them is beyond its array.
+std::optional<std::pair<OperandRows::Spot, OperandRows::Spot>> spots_of(const ScoreNumbers& at,
+                                                                        const ScoreSource& source,
+                                                                        OperandRows& rows) {
+    const auto spot = [&](Stage array, std::int64_t number) {
+        return rows.spot(array, at[of_batch], at[array == Stage::q ? of_head : of_kv_head], number);
+    };
+    const auto q = spot(source.left, at[of_query]);
+    const auto k = spot(source.right, at[of_key]);
+    if (!q || !k) return std::nullopt;
+    return std::pair(*q, *k);
+}
+
+Operand rows_from(const OperandRows::Spot& spot, std::int64_t count) {
+    return {spot.rows->value.middleRows(spot.row, count), spot.rows->error, spot.rows->absolute};
 }
 
 /// 1 x count, in natural units; nullopt where it is not known.
@@ -181,14 +202,11 @@ std::optional<Estimate> scores_of_run(const SearchedTile& site, const ScoreRun& 
     const CauseSearch& world = *site.world;
     const Problem& problem = world.recording().problem();
     const auto& at = run.at;
+    const auto spots = spots_of(at, source, rows);
+    if (!spots) return std::nullopt;
     spend(effort_of_product + run.count * problem.head_dim);
-    const auto rows_of = [&](Stage array, std::int64_t number, std::int64_t count) {
-        return rows.at(array, at[of_batch], at[array == Stage::q ? of_head : of_kv_head], number, count);
-    };
-    const auto q = rows_of(source.left, at[of_query], 1);
-    const auto k = rows_of(source.right, at[of_key], run.count);
-    if (!q || !k) return std::nullopt;
-    Estimate product = scaled_scores(*site.call, *q, *k);
+    Estimate product =
+        scaled_scores(*site.call, rows_from(spots->first, 1), rows_from(spots->second, run.count));
     if (!source.whole)
         return dumped_from_scaled(*site.call, site.first_row + run.row, site.first_key + run.col,
                                   std::move(product));
@@ -248,14 +266,39 @@ struct AskedScore {
     Place place;
     double got;
     double error;  ///< of what a healthy kernel has, in its units
+    /// From a sum of products to the score; NaN where a cap, a bias or the number of a mask comes between.
+    double unit;
 };
+
+/// Whether the score is far from what these rows give, whatever their bound is: so most places are told without one.
+bool is_far_from(const AskedScore& one, const ScoreNumbers& at, const ScoreSource& source,
+                 OperandRows& rows) {
+    constexpr double wider_than_bounds = 1.0 / 16;
+    if (std::isnan(one.unit) || !std::isfinite(one.got)) return false;
+    const auto spots = spots_of(at, source, rows);
+    if (!spots) return false;
+    const auto q = spots->first.rows->value.row(spots->first.row);
+    const auto k = spots->second.rows->value.row(spots->second.row);
+    spend(effort_of_dot + q.size());
+    double sum = 0;
+    double magnitude = 0;
+    for (Eigen::Index d = 0; d < q.size(); ++d) {
+        sum += q(d) * k(d);
+        magnitude += std::abs(q(d) * k(d));
+    }
+    return std::abs(sum * one.unit - one.got) >
+           wider_than_bounds * magnitude * std::abs(one.unit) + one.error;
+}
 
 std::vector<AskedScore> asked_scores(const Evidence& evidence) {
     std::vector<AskedScore> asked;
     for_some_wrong(evidence, most_asked, [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        const HeadCall& call = *seen.site.call;
         const double error = seen.expected.error(row, col) / std::abs(seen.factor.at(row, col));
+        const bool is_bare = !call.capped() && !call.biased() && !masks_with_number(call.units);
         asked.push_back({&seen.site, row, col, element_place(Stage::s, seen.site, row, col),
-                         seen.natural(row, col), std::isfinite(error) ? error : 0});
+                         seen.natural(row, col), std::isfinite(error) ? error : 0,
+                         is_bare ? call.problem.sm_scale : quiet_nan});
     });
     return asked;
 }
@@ -268,6 +311,11 @@ bool is_agreed_on(const ScoreSource& source, const std::vector<AskedScore>& aske
     std::size_t telling = 0;
     for (const AskedScore& one : asked) {
         const ScoreRun run{one.row, one.col, 1, score_numbers_at(source.index, one.place)};
+        if (is_far_from(one, run.at, source, rows)) {
+            ++tried;
+            if (++off * 8 > tried) return false;
+            continue;
+        }
         const auto score = scores_of_run(*one.site, run, source, rows);
         if (!score) continue;
         ++tried;
