@@ -4,7 +4,6 @@
 #include "oracle/causes/descales.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
-#include "oracle/describe/edits.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/replay.h"
 
@@ -20,81 +19,6 @@ std::vector<Candidate> acc_not_carried(const Evidence&) {
         site.factor.value.setZero();
         site.factor.error.setZero();
     }});
-}
-
-/// Of what other row the factor is; what lies beyond those that were dumped is not known.
-Change rescales_by_factor_of(const Expr& row) {
-    const auto is_known = [=](const SearchedTile& site, Eigen::Index i) {
-        const std::int64_t from = row.at(Coordinate::row, i);
-        return from >= 0 && from < site.factor.value.rows();
-    };
-    const auto inputs = [=](SearchedTile& site) {
-        const Estimate own = site.factor;
-        for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
-            if (!is_known(site, i)) continue;
-            site.factor.value.row(i) = own.value.row(row.at(Coordinate::row, i));
-            site.factor.error.row(i) = own.error.row(row.at(Coordinate::row, i));
-        }
-    };
-    const auto result = [=](const SearchedTile& site, Estimate& acc) {
-        for (Eigen::Index i = 0; i < acc.error.rows(); ++i)
-            if (!is_known(site, i)) acc.error.row(i).setConstant(infinity);
-    };
-    return {.inputs = inputs, .result = result};
-}
-
-/// Whether nearly all wrong elements are rescaled by the factor of that row, as far as it is known.
-bool speaks_for(const Evidence& evidence, const Expr& row) {
-    constexpr std::int64_t asked = 256;
-    constexpr std::int64_t least = 4;
-    const std::int64_t step = evidence.wrong_elements / asked | 1;
-    std::int64_t met = 0;
-    std::int64_t known = 0;
-    std::int64_t off = 0;
-    for (const Observation& seen : evidence.seen) {
-        const Matrix& factor = seen.site.factor.value;
-        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
-            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
-            const Eigen::Index i = at / seen.got.cols();
-            const Eigen::Index j = at % seen.got.cols();
-            const std::int64_t from = row.at(Coordinate::row, i);
-            if (from < 0 || from >= factor.rows()) continue;
-            const double unit = seen.factor.at(i, j);
-            const double more = (factor(from, 0) - factor(i, 0)) * seen.site.before.acc.value(i, j) * unit;
-            const double expected = seen.expected.value(i, j) + more;
-            if (!std::isfinite(expected)) continue;
-            ++known;
-            const double error = seen.expected.error(i, j) + 1e-5 * std::abs(more);
-            off += !(std::abs(seen.got(i, j) - expected) <= 2 * error);
-            if (off * 8 > known) return false;
-        }
-    }
-    return known >= least;
-}
-
-/// Of rows that lanes of a warp share, and the next one: these are tried where no value tells the row.
-std::vector<Expr> common_other_rows(std::int64_t rows) {
-    const Expr row = Coordinate::row;
-    std::vector<Expr> forms;
-    for (std::int64_t n = 2; n <= rows; n *= 2) {
-        forms.push_back(Expr::changed(Op::multiple, row, n));
-        forms.push_back(row ^ n / 2);
-    }
-    forms.push_back(row + 1);
-    return forms;
-}
-
-std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
-    constexpr std::size_t most = 6;
-    const std::int64_t rows = evidence.problem().block_m;
-    std::vector<Candidate> candidates;
-    for (const Expr& row :
-         evidence.direct() ? edits_of({Coordinate::row, rows}, rows) : common_other_rows(rows)) {
-        if (evidence.direct() && (candidates.size() == most || !speaks_for(evidence, row))) continue;
-        candidates.push_back(
-            {{{"reads", "factor[" + row.text() + "]"}}, rescales_by_factor_of(row), 1 + row.choices() / 2});
-    }
-    return candidates;
 }
 
 /// Whether what tiles add to their rows are numbers of the type.
@@ -251,10 +175,6 @@ std::vector<Cause> accumulator_causes() {
          "l_old in the update of O", not_multiplied_with_l},
         {"acc_not_carried", "recurrence", acc, "the O accumulator starts anew in every KV tile",
          "where the accumulator is zeroed", acc_not_carried},
-        {"acc_rescaled_by_other_row", "recurrence", acc,
-         "the O accumulator is rescaled by the factor of another row",
-         "which row an accumulator element of a lane belongs to", acc_rescaled_by_other_row,
-         "--input ramped"},
         {"half_accumulator", "precision", acc, "the O accumulator is kept in a 16-bit type",
          "the type of the accumulator; declare dtype_acc where it is meant", half_accumulator,
          "--input distinct_v"},

@@ -38,18 +38,6 @@ CauseParameter row_parameter(std::int64_t offset) {
     return {"row", (offset > 0 ? "+" : "") + digits(offset)};
 }
 
-std::vector<Candidate> delta_of_other_row(const Evidence&) {
-    std::vector<Candidate> candidates;
-    for (const std::int64_t rows : row_offsets) {
-        const auto rotate = [=](SearchedTile& site) {
-            rotate_rows(rows, site.delta.value);
-            rotate_rows(rows, site.delta.error);
-        };
-        candidates.push_back({{row_parameter(rows)}, {.inputs = rotate}, 1});
-    }
-    return candidates;
-}
-
 /// delta of a row with the output of another row, or of another head.
 std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -309,9 +297,6 @@ std::vector<Cause> gradient_causes() {
          "P is computed with a maximum in place of lse",
          "what is subtracted from the scores in the backward pass",
          maximum_for_lse},
-        {"delta_of_other_row", "layout", ds,
-         "the delta that is subtracted is that of another row of the tile",
-         "the index with which the row's delta is read", delta_of_other_row},
         {"cap_derivative_missing", "constants", ds,
          "ds is not multiplied with the derivative of the soft cap", "ds (1 - tanh(s / cap)^2)",
          cap_derivative_missing},

@@ -7,6 +7,6 @@
 namespace tilescope {
 
 /// The number of each row that a stage of the backward pass takes, delta or lse, is that of another row, of any head.
-std::vector<Candidate> gradient_rows_read_elsewhere(const Evidence& evidence);
+std::vector<Candidate> rows_of_heads_read_elsewhere(const Evidence& evidence);
 
 }  // namespace tilescope

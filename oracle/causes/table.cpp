@@ -39,7 +39,7 @@ const std::vector<Cause>& all_causes() {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,
-                                identified_recurrence_causes, other_maximum_causes, term_read_causes,
+                                identified_recurrence_causes, state_read_causes, term_read_causes,
                                 identified_coverage_causes, identified_term_causes,
                                 identified_gradient_causes, identified_mask_causes, identified_value_causes,
                                 identified_maximum_causes, identified_type_causes, identified_merge_causes,

@@ -94,12 +94,14 @@ std::vector<Cause> identified_sum_causes();
 std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
-std::vector<Cause> other_maximum_causes();
 std::vector<Cause> term_read_causes();
 std::vector<Cause> stale_causes();
 std::vector<Cause> tile_read_causes();
+std::vector<Cause> state_read_causes();
 std::vector<Cause> place_causes();
 
+/// Gradients whose sum over tiles goes on from that of another row or column.
+std::vector<Candidate> sum_of_other_element(const Evidence& evidence);
 /// Sums and maxima of which some terms, or all, are read at another index of their tile.
 std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 /// A mask that hides, or shows, scores that it should not: their places tell which.

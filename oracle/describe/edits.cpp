@@ -90,6 +90,7 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
         edits.add(Expr::of_two(Op::at_least, x, n));
     }
     for (std::int64_t n = 2; n <= std::max(numbers, beyond); ++n) add_parts_of(x, n, edits);
+    for (std::int64_t n = 1; n < own.length; n *= 2) edits.add((x + n) % own.length);
     add_exchanged_bits(x, own.length, edits);
     return edits.take();
 }

@@ -45,7 +45,7 @@ TEST(GradientCauses, MistakesOfTheKernel) {
         {lse_base_confused, {"lse_of_other_base"}},
         {p_not_masked, {"masked_p_not_zero", "causal_ignored"}},
         {ds_without_delta, {"delta_missing"}},
-        {ds_delta_of_next_row, {"delta_of_other_row"}},
+        {ds_delta_of_next_row, {"numbers_read_elsewhere"}},
         {ds_without_p, {"ds_combination"}},
         {ds_without_cap, {"cap_derivative_missing"}},
         {dq_not_scaled, {"output_constant"}},

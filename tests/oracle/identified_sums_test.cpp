@@ -130,7 +130,19 @@ TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "acc_rescaled_by_other_row: factor[min(row, 5)]");
+    EXPECT_EQ(run.found(), "rescaled_by_other_row: factor[min(row, 5)]");
+}
+
+TEST(Identified, ARowSumWithTheFactorOfAnotherRow) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const std::int64_t from = row ^ 1;
+        double sum =
+            tile.kv_tile > 0 ? run.at(Stage::l, KnownRun::before(tile), row) * run.factor(tile, from) : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "rescaled_by_other_row: factor[row ^ 1]");
 }
 
 TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
@@ -306,7 +318,7 @@ TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
     run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return std::exp(run.at(Stage::s, tile, row, col) - run.at(Stage::m, tile, row / 4 * 4));
     });
-    EXPECT_EQ(run.found(), "p_of_other_max: m of row / 4 * 4");
+    EXPECT_EQ(run.found(), "p_of_other_max: m[row / 4 * 4]");
 }
 
 /// A row whose maximum stays -inf is taken for one that saw no key: P subtracts nothing, which is no second mistake.
@@ -327,7 +339,7 @@ TEST(Identified, ProbabilitiesWithTheMaximumOfTheTileAlone) {
     run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return std::exp(run.at(Stage::s, tile, row, col) - largest(run, tile, row, 0));
     });
-    EXPECT_EQ(run.found(), "p_of_other_max: the maximum of the tile");
+    EXPECT_EQ(run.found(), "p_of_other_max: m_tile");
 }
 
 /// The last query block has 8 rows: those that should go on from one behind them tell nothing.

@@ -64,9 +64,9 @@ const MistakeInfo accumulator_table[] = {
      Stage::acc,
      need_nothing,
      {.acc = [](const AccStep& step) { return acc_with(step, step.factor() * step.factor()); }}},
-    {Mistake::acc_rescaled_by_other_row,
-     "acc_rescaled_by_other_row",
-     {"acc_rescaled_by_other_row"},
+    {Mistake::rescaled_by_other_row,
+     "rescaled_by_other_row",
+     {"rescaled_by_other_row"},
      Stage::acc,
      need_nothing,
      {.acc =
