@@ -4,122 +4,41 @@
 #include <limits>
 #include <utility>
 
-#include "oracle/causes/signature.h"
+#include "oracle/causes/layouts.h"
 
 namespace tilescope {
 
 namespace {
 
-/// Where element `element` of lane `lane` stands in a fragment: PTX ISA, "Matrix Fragments for mma.m16n8k16";
-/// of n = 16, two of n = 8 next to each other, as WMMA has them.
-struct FragmentPlaces {
-    int rows;
-    int cols;
-    std::pair<int, int> (*place)(int lane, int element);
-
-    int per_lane() const { return rows * cols / 32; }
-};
-
-/// 16 x 16 of the left operand.
-constexpr FragmentPlaces left_operand = {16, 16, [](int lane, int e) {
-                                             return std::pair(lane / 4 + 8 * (e / 2 % 2),
-                                                              lane % 4 * 2 + e % 2 + 8 * (e / 4));
-                                         }};
-/// 16 x 8 and 16 x 16 of the accumulator.
-constexpr FragmentPlaces accumulator_8 = {
-    16, 8, [](int lane, int e) { return std::pair(lane / 4 + 8 * (e / 2), lane % 4 * 2 + e % 2); }};
-constexpr FragmentPlaces accumulator_16 = {16, 16, left_operand.place};
-/// The right operand, keys x features of K: 8 and 16 keys.
-constexpr FragmentPlaces right_8 = {
-    8, 16, [](int lane, int e) { return std::pair(lane / 4, lane % 4 * 2 + e % 2 + 8 * (e / 2)); }};
-constexpr FragmentPlaces right_16 = {16, 16, [](int lane, int e) {
-                                         return std::pair(lane / 4 + 8 * (e / 4),
-                                                          lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2));
-                                     }};
-/// The right operand, keys x features of V: 8 and 16 features.
-constexpr FragmentPlaces right_of_v_8 = {
-    16, 8, [](int lane, int e) { return std::pair(lane % 4 * 2 + e % 2 + 8 * (e / 2), lane / 4); }};
-constexpr FragmentPlaces right_of_v_16 = {16, 16, [](int lane, int e) {
-                                              return std::pair(lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2),
-                                                               lane / 4 + 8 * (e / 4));
-                                          }};
-
-/// Calls `visit` with the place that each element of a fragment has by its layout, and the one it has where
-/// lanes hold elements that follow each other.
-template <class Visit>
-void for_each_place(const FragmentPlaces& fragment, const Matrix& matrix, const Visit& visit) {
-    for (Eigen::Index row = 0; row < matrix.rows(); row += fragment.rows) {
-        for (Eigen::Index col = 0; col < matrix.cols(); col += fragment.cols) {
-            for (int i = 0; i < fragment.rows * fragment.cols; ++i) {
-                const auto [r, c] = fragment.place(i / fragment.per_lane(), i % fragment.per_lane());
-                visit(row + r, col + c, row + i / fragment.cols, col + i % fragment.cols);
-            }
-        }
-    }
-}
-
-double at_or_zero(const Matrix& matrix, Eigen::Index row, Eigen::Index col) {
-    return row < matrix.rows() && col < matrix.cols() ? matrix(row, col) : 0;
-}
-
-Matrix loaded_linearly(const FragmentPlaces& fragment, const Matrix& matrix) {
-    Matrix result = matrix;
-    for_each_place(fragment, matrix,
-                   [&](Eigen::Index row, Eigen::Index col, Eigen::Index from_row, Eigen::Index from_col) {
-                       if (row < result.rows() && col < result.cols())
-                           result(row, col) = at_or_zero(matrix, from_row, from_col);
-                   });
-    return result;
-}
-
-Matrix stored_linearly(const FragmentPlaces& fragment, const Matrix& matrix) {
-    Matrix result = matrix;
-    for_each_place(fragment, matrix,
-                   [&](Eigen::Index row, Eigen::Index col, Eigen::Index to_row, Eigen::Index to_col) {
-                       if (to_row < result.rows() && to_col < result.cols())
-                           result(to_row, to_col) = at_or_zero(matrix, row, col);
-                   });
-    return result;
-}
-
-struct Loaded {
-    Stage acts;
-    const char* operand;
-    FragmentPlaces fragment;
-    Matrix& (*value)(SearchedTile&);
-};
-
 Matrix& p_of(SearchedTile& site) {
     return site.operand_p.value;
 }
 
-constexpr Loaded fragment_loads[] = {
-    {Stage::s, "q", left_operand, q_of},   {Stage::s, "k", right_8, k_of},
-    {Stage::s, "k", right_16, k_of},       {Stage::acc, "p", left_operand, p_of},
-    {Stage::acc, "v", right_of_v_8, v_of}, {Stage::acc, "v", right_of_v_16, v_of}};
+struct LoadedOperand {
+    Stage acts;
+    const char* name;
+    FragmentOperand operand;
+    Matrix& (*value)(SearchedTile&);
+};
 
-std::string shape_of(const FragmentPlaces& fragment) {
-    return digits(std::int64_t(fragment.rows)) + " x " + digits(std::int64_t(fragment.cols));
-}
+constexpr LoadedOperand loaded_operands[] = {{Stage::s, "q", FragmentOperand::left, q_of},
+                                             {Stage::s, "k", FragmentOperand::right, k_of},
+                                             {Stage::acc, "p", FragmentOperand::left, p_of},
+                                             {Stage::acc, "v", FragmentOperand::right_of_v, v_of}};
 
 std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const Loaded& load : fragment_loads) {
-        if (load.acts != evidence.acts) continue;
-        const auto change = [load](SearchedTile& site) {
-            Matrix& value = load.value(site);
-            value = loaded_linearly(load.fragment, value);
-        };
-        candidates.push_back(
-            {{{"operand", load.operand}, {"fragment", shape_of(load.fragment)}}, {.inputs = change}});
+    for (const auto& [acts, name, operand, value] : loaded_operands) {
+        if (acts != evidence.acts) continue;
+        for (Candidate& candidate : read_in_layouts(linear_fragments(operand), value, {{"operand", name}}))
+            candidates.push_back(std::move(candidate));
     }
-    for (const FragmentPlaces& fragment : {accumulator_8, accumulator_16}) {
-        const auto change = [fragment](const SearchedTile&, Estimate& result) {
-            result.value = stored_linearly(fragment, result.value);
-            result.error = stored_linearly(fragment, result.error);
+    for (const Layout& layout : linear_fragments(FragmentOperand::accumulator)) {
+        const auto change = [layout](const SearchedTile&, Estimate& result) {
+            result.value = read_in(layout, result.value);
+            result.error = read_in(layout, result.error);
         };
-        candidates.push_back(
-            {{{"operand", "the accumulator"}, {"fragment", shape_of(fragment)}}, {.result = change}});
+        candidates.push_back({{{"operand", "the accumulator"}, layout.told.front()}, {.result = change}});
     }
     return candidates;
 }

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracle/causes/permutation.h"
+#include "oracle/causes/layouts.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/whole_head.h"
 #include "oracle/replay/tiles.h"
-#include "oracle/solve/fitted_index.h"
 
 namespace tilescope {
 
 namespace {
 
 struct NamedOperand {
+    Stage stage;
     const char* name;
     Matrix& (*operand)(SearchedTile&);
 };
@@ -112,32 +112,6 @@ std::vector<Candidate> first_columns_only(const Evidence& evidence) {
     return candidates;
 }
 
-/// "col ^ 5", or the first places where no formula has them.
-std::string permutation_text(const std::vector<std::int64_t>& from) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> table;
-    for (const std::int64_t place : from) table.emplace_back(std::ssize(table), place);
-    if (const auto formula = fitted_index(table, Coordinate::col)) return formula->text();
-    std::string text;
-    for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
-        text += (i == 0 ? "" : " ") + digits(from[i]);
-    return text + (from.size() > 16 ? " ..." : "");
-}
-
-std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
-    if (!evidence.direct()) return {};
-    const std::vector<std::int64_t> from = score_permutation(evidence);
-    if (from.empty()) return {};
-    const std::string text = permutation_text(from);
-    const std::int64_t period = period_of(from);
-    const auto change = [=](SearchedTile& site) {
-        const Matrix old = site.k.value;
-        // The last group of a tail stays as it is.
-        const std::int64_t whole = old.rows() / period * period;
-        for (std::int64_t j = 0; j < whole; ++j) site.k.value.row(j) = old.row(from[std::size_t(j)]);
-    };
-    return {{{{"permutation", text}}, {.inputs = change}, 1}};
-}
-
 /// Rows of the same input from another KV tile.
 std::vector<Candidate> of_other_tile(Stage operand, Operand SearchedTile::*member) {
     std::vector<Candidate> candidates;
@@ -172,43 +146,45 @@ std::vector<Candidate> v_of_other_tile(const Evidence&) {
 }
 
 std::vector<Candidate> k_not_transposed(const Evidence& evidence) {
-    std::vector<Candidate> candidates = transpositions(k_of);
+    std::vector<Candidate> candidates = read_in_layouts(transposed_layouts(), k_of);
     for (Candidate& candidate : k_of_head_transposed(evidence)) candidates.push_back(std::move(candidate));
     return candidates;
 }
 
 std::vector<Candidate> v_not_transposed(const Evidence&) {
-    return transpositions(v_of);
+    return read_in_layouts(transposed_layouts(), v_of);
+}
+
+/// Of each operand of the product.
+std::vector<Candidate> read_in_layouts(const Evidence& evidence, const std::vector<Layout>& layouts) {
+    std::vector<Candidate> candidates;
+    for (const auto& [stage, name, operand] :
+         {NamedOperand{Stage::s, "k", k_of}, NamedOperand{Stage::s, "q", q_of},
+          NamedOperand{Stage::acc, "v", v_of}}) {
+        if (stage != evidence.acts) continue;
+        for (Candidate& candidate : read_in_layouts(layouts, operand, {{"operand", name}}))
+            candidates.push_back(std::move(candidate));
+    }
+    return candidates;
 }
 
 std::vector<Candidate> wrong_leading_dimension(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const auto& [name, operand] : {NamedOperand{"k", k_of}, NamedOperand{"q", q_of}}) {
-        for (Candidate& candidate : leading_dimensions(evidence, operand)) {
-            candidate.parameters.insert(candidate.parameters.begin(), {"operand", name});
-            candidates.push_back(std::move(candidate));
-        }
-    }
+    const Problem& problem = evidence.problem();
+    std::vector<Candidate> candidates =
+        read_in_layouts(evidence, layouts_of_other_rows(problem, problem.head_dim));
     for (Candidate& candidate : scores_of_head_shifted(evidence)) candidates.push_back(std::move(candidate));
     return candidates;
 }
 
 std::vector<Candidate> v_wrong_leading_dimension(const Evidence& evidence) {
-    return leading_dimensions(evidence, v_of);
+    const Problem& problem = evidence.problem();
+    return read_in_layouts(layouts_of_other_rows(problem, problem.head_dim_v), v_of);
 }
 
 std::vector<Candidate> operand_columns_permuted(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const bool of_v = evidence.acts == Stage::acc;
-    for (const auto& [name, operand] :
-         {NamedOperand{"k", k_of}, NamedOperand{"q", q_of}, NamedOperand{"v", v_of}}) {
-        if (of_v != (name[0] == 'v')) continue;
-        for (Candidate& candidate : permutations(evidence, operand)) {
-            candidate.parameters.insert(candidate.parameters.begin(), {"operand", name});
-            candidates.push_back(std::move(candidate));
-        }
-    }
-    return candidates;
+    const Problem& problem = evidence.problem();
+    return read_in_layouts(
+        evidence, swizzled_layouts(evidence.acts == Stage::s ? problem.head_dim : problem.head_dim_v));
 }
 
 /// Keys [first, first + count) of a tile do not reach P V.
@@ -262,8 +238,6 @@ std::vector<Cause> layout_causes() {
              for (Candidate& candidate : first_fragment_left(e)) all.push_back(std::move(candidate));
              return all;
          }},
-        {"score_columns_permuted", "layout", s, "the columns of a score tile are permuted",
-         "the fragment layout of the accumulator or of K", score_columns_permuted},
         {"wrong_leading_dimension", "layout", s,
          "an operand, or the scores, are read with another distance between rows than they have",
          "the leading dimension of loads and stores, and of a library's call", wrong_leading_dimension},

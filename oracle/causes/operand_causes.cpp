@@ -7,7 +7,7 @@
 
 #include "oracle/causes/both_operands.h"
 #include "oracle/causes/descales.h"
-#include "oracle/causes/permutation.h"
+#include "oracle/causes/layouts.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -376,12 +376,16 @@ std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
         {{{"codes", "128-255"}}, {.inputs = [](SearchedTile& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
 }
 
+Matrix& raw_of(SearchedTile& site) {
+    return site.raw;
+}
+
 std::vector<Candidate> operand_transposed(const Evidence&) {
-    return transpositions([](SearchedTile& site) -> Matrix& { return site.raw; });
+    return read_in_layouts(transposed_layouts(), raw_of);
 }
 
 std::vector<Candidate> columns_permuted(const Evidence& evidence) {
-    return permutations(evidence, [](SearchedTile& site) -> Matrix& { return site.raw; });
+    return read_in_layouts(swizzled_layouts(tile_shape(evidence.problem(), evidence.acts).cols), raw_of);
 }
 
 std::vector<Candidate> last_columns_zeroed(const Evidence& evidence) {

@@ -91,7 +91,7 @@ TEST(IdentifiedProducts, OperandsOfScores) {
     const auto same = [](std::int64_t x) { return x; };
     const auto coarse = [](std::int64_t x) { return x / 4 * 4; };
     EXPECT_EQ(named(scores_of(plain_call(), coarse, same)),
-              "score_columns_permuted (permutation col / 4 * 4)");
+              "scores_of_other_places (products of key / 4 * 4 in place of key)");
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");

@@ -238,7 +238,7 @@ const MistakeInfo operand_table[] = {
           }}},
     {Mistake::v_columns_permuted,
      "v_columns_permuted",
-     {"columns_permuted"},
+     {"operand_addresses"},
      Stage::v,
      need_nothing,
      {.load =

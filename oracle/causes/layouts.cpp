@@ -1,0 +1,175 @@
+#include "oracle/causes/layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+Expr multiple(const Expr& of, std::int64_t n) {
+    return Expr::changed(Op::multiple, of, n);
+}
+
+/// A fragment: from the lowest bit on, of which bit of the row or of the column each bit of lane * elements + element is:
+/// PTX ISA, "Matrix Fragments for mma.m16n8k16"; of n = 16, two of n = 8 next to each other, as WMMA has them.
+struct FragmentLayout {
+    FragmentOperand operand;
+    std::string_view bits;  ///< "c0r3": bit 0 of the column, then bit 3 of the row
+
+    std::int64_t rows() const { return std::int64_t(1) << std::ranges::count(bits, 'r'); }
+    std::int64_t cols() const { return std::int64_t(1) << std::ranges::count(bits, 'c'); }
+};
+
+constexpr std::array<FragmentLayout, 7> fragments = {{
+    {FragmentOperand::left, "c0r3c3c1c2r0r1r2"},
+    {FragmentOperand::right, "c0c3c1c2r0r1r2"},
+    {FragmentOperand::right, "c0c3r3c1c2r0r1r2"},
+    {FragmentOperand::right_of_v, "r0r3r1r2c0c1c2"},
+    {FragmentOperand::right_of_v, "r0r3c3r1r2c0c1c2"},
+    {FragmentOperand::accumulator, "c0r3c1c2r0r1r2"},
+    {FragmentOperand::accumulator, "c0r3c3c1c2r0r1r2"},
+}};
+
+/// The element that a place of the fragment holds by its layout, counted as lanes do.
+Expr number_of_element(const FragmentLayout& fragment) {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    Expr number = 0;
+    for (std::size_t bit = 0; bit * 2 < fragment.bits.size(); ++bit) {
+        const Expr& of = fragment.bits[bit * 2] == 'r' ? row : col;
+        const std::int64_t from = std::int64_t(1) << (fragment.bits[bit * 2 + 1] - '0');
+        number = number + Expr::changed(Op::if_bit, of, from, std::int64_t(1) << bit);
+    }
+    return number;
+}
+
+/// The row, or the column, within the fragment of the element with that number.
+Expr place_of_element(const FragmentLayout& fragment, char axis, const Expr& number) {
+    Expr place = 0;
+    for (std::size_t bit = 0; bit * 2 < fragment.bits.size(); ++bit)
+        if (fragment.bits[bit * 2] == axis)
+            place = place + Expr::changed(Op::if_bit, number, std::int64_t(1) << bit,
+                                          std::int64_t(1) << (fragment.bits[bit * 2 + 1] - '0'));
+    return place;
+}
+
+/// Lanes take, or store, elements that follow each other.
+Index linear(const FragmentLayout& fragment) {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    const std::int64_t rows = fragment.rows();
+    const std::int64_t cols = fragment.cols();
+    if (fragment.operand == FragmentOperand::accumulator) {
+        const Expr number = row % rows * cols + col % cols;
+        return {{multiple(row, rows) + place_of_element(fragment, 'r', number),
+                 multiple(col, cols) + place_of_element(fragment, 'c', number)},
+                {}};
+    }
+    const Expr number = number_of_element(fragment);
+    return {{multiple(row, rows) + number / cols, multiple(col, cols) + number % cols}, {}};
+}
+
+}  // namespace
+
+std::vector<Layout> transposed_layouts() {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    // A tile of 32 x 32 is a block as well: the tile comes first, since it says more.
+    std::vector<Layout> layouts = {{{{"block", "tile"}}, {{col, row}, {}}}};
+    for (const std::int64_t n : {8, 16, 32})
+        layouts.push_back(
+            {{{"block", digits(n)}}, {{multiple(row, n) + col % n, multiple(col, n) + row % n}, {}}});
+    return layouts;
+}
+
+std::vector<Layout> swizzled_layouts(std::int64_t cols) {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    std::vector<Layout> layouts;
+    for (const std::int64_t rows : {8, 4})
+        if (8 * rows <= cols)
+            layouts.push_back({{{"period", digits(8 * rows)}, {"xor", fmt::format("row % {}", rows)}},
+                               {{row, col ^ row % rows * 8}, {}}});
+    return layouts;
+}
+
+std::vector<Layout> layouts_of_other_rows(const Problem& problem, std::int64_t cols) {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    std::vector<Layout> layouts;
+    const std::set<std::int64_t> reads = {cols,      cols + 4, cols + 8, cols + 16,       cols - 8,
+                                          cols - 16, cols / 2, cols * 2, problem.block_n, problem.block_m};
+    for (const std::int64_t fragment : {0, 16}) {
+        for (const std::int64_t stored : {cols, cols + 8, cols + 16, cols + 4}) {
+            for (const std::int64_t read : reads) {
+                if (stored == read || read <= 0) continue;
+                const Expr at = fragment > 0 ? multiple(row, fragment) * stored + row % fragment * read + col
+                                             : row * read + col;
+                layouts.push_back({{{"ld", digits(read)},
+                                    {"stored with", digits(stored)},
+                                    {"from", fragment > 0 ? "each fragment" : "the tile"}},
+                                   {{at}, {}},
+                                   stored,
+                                   2});
+            }
+        }
+    }
+    return layouts;
+}
+
+std::vector<Layout> linear_fragments(FragmentOperand operand) {
+    std::vector<Layout> layouts;
+    for (const FragmentLayout& fragment : fragments)
+        if (fragment.operand == operand)
+            layouts.push_back(
+                {{{"fragment", fmt::format("{} x {}", fragment.rows(), fragment.cols())}}, linear(fragment)});
+    return layouts;
+}
+
+Matrix read_in(const Layout& layout, const Matrix& tile) {
+    const auto cols = std::size_t(tile.cols());
+    const std::int64_t ld = layout.stored > 0 ? layout.stored : tile.cols();
+    const bool is_flat = layout.from.parts.size() == 1;
+    std::vector<std::int64_t> first(cols);
+    std::vector<std::int64_t> second(cols);
+    Matrix result(tile.rows(), tile.cols());
+    Place place;
+    for (Eigen::Index i = 0; i < tile.rows(); ++i) {
+        place[Coordinate::row] = i;
+        layout.from.parts.front().along(Coordinate::col, place, first);
+        if (!is_flat) layout.from.parts.back().along(Coordinate::col, place, second);
+        for (std::size_t j = 0; j < cols; ++j) {
+            const std::int64_t from_row = is_flat ? first[j] / ld : first[j];
+            const std::int64_t from_col = is_flat ? first[j] % ld : second[j];
+            const bool is_inside = from_row < tile.rows() && from_col < tile.cols();
+            result(i, Eigen::Index(j)) = is_inside ? tile(from_row, from_col) : 0;
+        }
+    }
+    return result;
+}
+
+std::vector<Candidate> read_in_layouts(const std::vector<Layout>& layouts, const OperandOf& operand,
+                                       const std::vector<CauseParameter>& told) {
+    std::vector<Candidate> candidates;
+    for (const Layout& layout : layouts) {
+        std::vector<CauseParameter> parameters = told;
+        parameters.insert(parameters.end(), layout.told.begin(), layout.told.end());
+        const auto change = [=](SearchedTile& site) {
+            Matrix& tile = operand(site);
+            tile = read_in(layout, tile);
+        };
+        candidates.push_back({std::move(parameters), {.inputs = change}, layout.choices});
+    }
+    return candidates;
+}
+
+}  // namespace tilescope
