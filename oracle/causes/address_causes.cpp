@@ -12,6 +12,8 @@
 
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_indices.h"
+#include "oracle/causes/both_operands.h"
+#include "oracle/causes/loads.h"
 #include "oracle/causes/table.h"
 #include "oracle/solve/address_map.h"
 #include "oracle/solve/value_index.h"
@@ -69,16 +71,6 @@ bool is_copied(const Evidence& evidence, Stage stage) {
 
 using AddressesOfTiles = std::function<AddressInTile(const SearchedTile&)>;
 
-AddressesOfTiles addresses_by(Stage stage, CountedFrom counted_from, const AddressMap& described) {
-    return [=](const SearchedTile& site) -> AddressInTile {
-        const ArrayOfHeads& array = *operand_array(*site.world, stage);
-        const Counting from = counting(site, stage, array, counted_from);
-        return [=, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
-            return from.address + map.apply(from.first_row + row, col);
-        };
-    };
-}
-
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
 Change reads(Stage stage, const AddressesOfTiles& addresses, bool bounded) {
@@ -113,34 +105,23 @@ Change reads(Stage stage, const AddressesOfTiles& addresses, bool bounded) {
     return {.inputs = inputs, .result = result};
 }
 
-/// The addresses of the element's value: the nearest ones, and the same place of other heads, which is far away,
-/// and likely all the same.
-std::vector<std::int64_t> addresses_of(const ArrayOfHeads& array, Stage stage, const Observation& seen,
-                                       Eigen::Index row, Eigen::Index col) {
-    const std::int64_t from = origin(seen.site, stage, array);
-    std::vector<std::int64_t> found = array.values.sources(seen.got(row, col), 0, from);
-    for (std::int64_t& address : found) address += from;
-    for (std::int64_t at = (from + row * array.cols + col) % array.size_of_head(); array.values.has(at);
-         at += array.size_of_head()) {
-        if (array.values.at(at) == seen.got(row, col)) found.push_back(at);
-    }
-    std::ranges::sort(found);
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
-}
-
 /// The operand at these indices, within its head or beyond it.
-void add_indices(const Evidence& evidence, const IndexedArray& array, const std::vector<OtherIndex>& others,
+void add_indices(const Evidence& evidence, const std::vector<OtherIndex>& others,
                  std::vector<Candidate>& candidates) {
     const Stage stage = evidence.acts;
+    const Problem& problem = evidence.problem();
     for (const OtherIndex& other : others) {
+        const std::vector<CauseParameter> told = told_of_load(other, stage, problem);
         const auto addresses = [=, index = other.index](const SearchedTile& site) {
             return addresses_by(index, stage, site);
         };
-        for (const bool bounded : {true, false})
-            candidates.push_back({{{"reads", other.text(array.right)}},
-                                  reads(stage, addresses, bounded),
-                                  other.choices() + 1});
+        const std::string_view name = name_of_load(other, stage, problem);
+        // A name of its own costs less.
+        const int cost = told.empty() ? 0 : other.choices() + int(name == operand_addresses_name);
+        for (const bool bounded : {true, false}) {
+            candidates.push_back({told, reads(stage, addresses, bounded), cost});
+            candidates.back().name = name;
+        }
     }
 }
 
@@ -199,11 +180,12 @@ std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const ArrayOf
     std::erase_if(found, [&](const OtherIndex& other) { return !is_sum_at(other.index, v, asked); });
     std::ranges::stable_sort(found, {}, &OtherIndex::choices);
     if (found.size() > most_told) found.resize(most_told);
-    add_indices(evidence, array, found, candidates);
+    add_indices(evidence, found, candidates);
     return candidates;
 }
 
-std::vector<Candidate> other_addresses(const Evidence& evidence) {
+/// Of a dumped operand, or of what is summed up of it.
+std::vector<Candidate> told_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     const bool is_summed = stage == Stage::v && evidence.observed == Stage::acc;
@@ -211,27 +193,19 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
     const std::shared_ptr<const ArrayOfHeads> array = operand_array(*evidence.world, stage);
     if (!array->values.has(0)) return candidates;
     if (is_summed) return addresses_of_sums(evidence, *array);
-    const auto sources_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        return tells_address(seen.got(row, col)) ? std::optional(addresses_of(*array, stage, seen, row, col))
-                                                 : std::nullopt;
-    };
-    for (const auto& [from, maps] : maps_in_array(evidence, *array, sources_of)) {
-        for (const AddressMap& map : maps) {
-            std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
-            parameters.insert(parameters.begin(), {"reads", map.text()});
-            for (const bool bounded : {true, false})
-                candidates.push_back(
-                    {parameters, reads(stage, addresses_by(stage, from, map), bounded), cost_of(map)});
-        }
-    }
     const auto stands_at = [&](const Observation& seen, Eigen::Index row, Eigen::Index col,
                                std::int64_t at) -> std::optional<bool> {
         const double got = seen.got(row, col);
         return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
     };
     const IndexedArray indexed = indexed_array(stage, evidence.problem());
-    add_indices(evidence, indexed, other_array_indices(evidence, indexed, stands_at), candidates);
+    add_indices(evidence, other_array_indices(evidence, indexed, stands_at), candidates);
     return candidates;
+}
+
+std::vector<Candidate> other_addresses(const Evidence& evidence) {
+    std::vector<Candidate> candidates = told_addresses(evidence);
+    return candidates.empty() ? common_loads(evidence) : candidates;
 }
 
 }  // namespace
@@ -243,7 +217,7 @@ std::vector<Cause> address_causes() {
          {Stage::q, Stage::k, Stage::v, Stage::dout},
          "the staged tile holds elements of other addresses of its array",
          "the index of the load from global memory, and that of the store to shared memory",
-         other_addresses},
+         of_both_operands(other_addresses)},
     };
 }
 

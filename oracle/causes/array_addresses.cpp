@@ -63,29 +63,6 @@ void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& 
     }
 }
 
-bool counts_queries(Stage stage) {
-    return stage_info(stage).row_axis == Axis::query;
-}
-
-TileAxes axes_counted_from(Stage stage, CountedFrom from) {
-    const Coordinate in_head = counts_queries(stage) ? Coordinate::query : Coordinate::key;
-    return {from == CountedFrom::tile   ? Coordinate::row
-            : from == CountedFrom::head ? in_head
-                                        : Coordinate::flat_row};
-}
-
-/// The batch entry and head of the array that a tile is of, and the tile's first row in it.
-struct PlaceInArray {
-    std::int64_t batch;
-    std::int64_t head;
-    std::int64_t first;
-};
-
-PlaceInArray place_in_array(const SearchedTile& site, Stage stage) {
-    if (counts_queries(stage)) return {site.id.batch, site.id.head, site.first_row};
-    return {site.id.batch, site.call->problem.head_kv(site.id.head), site.first_key};
-}
-
 }  // namespace
 
 std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
@@ -96,61 +73,11 @@ std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, co
     return maps;
 }
 
-Counting counting(const SearchedTile& site, Stage stage, const ArrayOfHeads& array, CountedFrom from) {
-    const PlaceInArray place = place_in_array(site, stage);
-    const std::int64_t rows = (place.batch * array.heads + place.head) * array.length;
-    if (from == CountedFrom::tile) return {0, (rows + place.first) * array.cols};
-    if (from == CountedFrom::head) return {place.first, rows * array.cols};
-    return {rows + place.first, 0};
-}
-
 std::int64_t origin(const SearchedTile& site, Stage stage, const ArrayOfHeads& array) {
-    return counting(site, stage, array, CountedFrom::tile).address;
-}
-
-std::vector<CauseParameter> meaning_of_row(Stage stage, CountedFrom from) {
-    if (from != CountedFrom::array) return {};
-    return {{"flat_row", counts_queries(stage) ? "(batch * heads + head) * seqlen_q + query"
-                                               : "(batch * heads_kv + head) * seqlen_kv + key"}};
-}
-
-std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evidence,
-                                                             const ArrayOfHeads& array,
-                                                             const SourcesOf& sources_of, std::size_t most) {
-    const Stage stage = evidence.acts;
-    const SearchedTile& first = evidence.seen.front().site;
-    const Counting own = counting(first, stage, array, CountedFrom::tile);
-    std::map<CountedFrom, std::vector<AddressMap>> maps;
-    for (const CountedFrom from : {CountedFrom::tile, CountedFrom::head, CountedFrom::array}) {
-        const TileAxes axes = axes_counted_from(stage, from);
-        const auto sample_of = [&](const Observation& seen, Eigen::Index row,
-                                   Eigen::Index col) -> std::optional<AddressSample> {
-            std::optional<std::vector<std::int64_t>> sources = sources_of(seen, row, col);
-            if (!sources) return std::nullopt;
-            const Counting counted = counting(seen.site, stage, array, from);
-            for (std::int64_t& source : *sources) source -= counted.address;
-            return AddressSample{counted.first_row + row, col, std::move(*sources)};
-        };
-        if (from == CountedFrom::tile) {
-            maps[from] = voted_maps(evidence, array.cols, axes, sample_of, most);
-            continue;
-        }
-        add_pooled_maps(evidence, array.cols, axes, sample_of, most, maps[from]);
-        const Counting counted = counting(first, stage, array, from);
-        for (const AddressMap& map : maps[CountedFrom::tile]) {
-            if (!map.strides) continue;
-            Strides strides = *map.strides;
-            strides.offset += own.address - counted.address - strides.down * counted.first_row;
-            add_new(map_of_strides(strides, array.cols, axes), maps[from]);
-        }
-    }
-    // Of a single head both are the same; where there are more, another leading dimension moves all that follow.
-    if (!array.values.has(array.size_of_head())) {
-        std::erase_if(maps[CountedFrom::head], [&](const AddressMap& map) {
-            return map.strides && map.strides->along == 1 && map.strides->down % array.cols != 0;
-        });
-    }
-    return maps;
+    const bool of_queries = stage_info(stage).row_axis == Axis::query;
+    const std::int64_t head = of_queries ? site.id.head : site.call->problem.head_kv(site.id.head);
+    const std::int64_t first = of_queries ? site.first_row : site.first_key;
+    return ((site.id.batch * array.heads + head) * array.length + first) * array.cols;
 }
 
 }  // namespace tilescope

@@ -40,32 +40,11 @@ struct ArrayOfHeads {
     std::int64_t size_of_head() const { return length * cols; }
 };
 
-/// What the row of an index is counted from, as kernels do: from the tile, from the head, or from the array's
-/// beginning.
-enum class CountedFrom : std::uint8_t { tile, head, array };
-
-/// The number of a tile's first row, counted so, and the address that maps are relative to.
-struct Counting {
-    std::int64_t first_row;
-    std::int64_t address;
-};
-Counting counting(const SearchedTile& site, Stage stage, const ArrayOfHeads& array, CountedFrom from);
-
 /// Where the first element of the tile stands.
 std::int64_t origin(const SearchedTile& site, Stage stage, const ArrayOfHeads& array);
-
-/// "flat_row" and what it is, where a map takes it.
-std::vector<CauseParameter> meaning_of_row(Stage stage, CountedFrom from);
 
 /// Addresses in the array that hold an element's value, from its beginning; nullopt: it does not vote.
 using SourcesOf = std::function<std::optional<std::vector<std::int64_t>>(const Observation&, Eigen::Index row,
                                                                          Eigen::Index col)>;
-
-/// Maps by the row that they take. Where values repeat, those far away are not looked at: strides that a tile tells
-/// are tried for its head and the whole array as well.
-std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evidence,
-                                                             const ArrayOfHeads& array,
-                                                             const SourcesOf& sources_of,
-                                                             std::size_t most = 1);
 
 }  // namespace tilescope

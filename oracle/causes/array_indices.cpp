@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t most_asked = 64;
 constexpr std::size_t most_indices = 6;
 
-/// The wrong elements that tell an address, evenly.
-std::vector<ArrayElement> asked_elements(const Evidence& evidence, const StandsAt& stands_at) {
+/// Elements that tell an address, evenly: wrong ones, or right ones.
+std::vector<ArrayElement> asked_elements(const Evidence& evidence, bool wrong, const StandsAt& stands_at) {
     struct AskedElement {
         const Observation* seen;
         Eigen::Index row;
@@ -21,7 +21,8 @@ std::vector<ArrayElement> asked_elements(const Evidence& evidence, const StandsA
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             const Eigen::Index row = i / seen.got.cols();
             const Eigen::Index col = i % seen.got.cols();
-            if (seen.wrong[std::size_t(i)] && stands_at(seen, row, col, 0))
+            if (seen.wrong[std::size_t(i)] == wrong && !seen.unjudged[std::size_t(i)] &&
+                stands_at(seen, row, col, 0))
                 telling.push_back({&seen, row, col});
         }
     }
@@ -112,7 +113,8 @@ AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& 
 
 std::vector<OtherIndex> other_array_indices(const Evidence& evidence, const IndexedArray& array,
                                             const StandsAt& stands_at) {
-    return find_array_indices(asked_elements(evidence, stands_at), array, most_indices);
+    return find_array_indices(asked_elements(evidence, true, stands_at),
+                              asked_elements(evidence, false, stands_at), array, most_indices);
 }
 
 }  // namespace tilescope

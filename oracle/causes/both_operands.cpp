@@ -16,7 +16,9 @@ std::function<std::vector<Candidate>(const Evidence&)> of_both_operands(
         const std::vector<Candidate> in_v = generate(of_v);
         std::vector<Candidate> both;
         for (const Candidate& in_k : candidates) {
-            const auto same = std::ranges::find(in_v, in_k.parameters, &Candidate::parameters);
+            const auto same = std::ranges::find_if(in_v, [&](const Candidate& one) {
+                return one.name == in_k.name && one.parameters == in_k.parameters;
+            });
             if (same == in_v.end() || !in_k.change.inputs) continue;
             both.push_back(in_k);
             both.back().change.inputs_of_v = same->change.inputs;

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,208 +16,13 @@ std::int64_t first_of(const SearchedTile& site, Stage stage) {
     return is_of_queries(stage) ? site.first_row : site.first_key;
 }
 
-std::int64_t heads_of(const Problem& problem, Stage stage) {
-    return is_of_queries(stage) ? problem.heads : problem.heads_kv;
-}
-
 /// The head that the operand should be loaded from.
 std::int64_t own_head(const SearchedTile& site, Stage stage) {
     return is_of_queries(stage) ? site.id.head : site.call->problem.head_kv(site.id.head);
 }
 
-/// Rows from other places in the same shape.
-Change loads(Stage stage, std::function<TileId(const SearchedTile&)> from, std::int64_t shift = 0) {
-    return {.inputs = [=](SearchedTile& site) {
-        const TileId place = from(site);
-        site.raw = site.world->input_rows(stage, place.batch, place.head, first_of(site, stage) + shift,
-                                          site.raw.rows());
-    }};
-}
-
-/// The operand of another batch entry or head: with its own descales and, where the stage multiplies with
-/// descales, with those that come with it.
-void add_of_place(const Evidence& evidence, std::vector<CauseParameter> parameters,
-                  std::function<TileId(const SearchedTile&)> from, int free,
-                  std::vector<Candidate>& candidates) {
-    const Stage stage = evidence.acts;
-    const Change change = loads(stage, from);
-    candidates.push_back({parameters, change, free});
-    if (!descale_is_applied(evidence, stage)) return;
-    const auto with_descale = [=](SearchedTile& site) {
-        change.inputs(site);
-        const TileId place = from(site);
-        const Problem& problem = site.call->problem;
-        const std::int64_t head =
-            is_of_queries(stage) ? place.head : heads_reading(problem, place.head).first;
-        use_descale_of(*site.world->call(place.batch, head), stage, site.own_call());
-    };
-    parameters.push_back({"descale", "of the same"});
-    candidates.push_back({std::move(parameters), {.inputs = with_descale}, free});
-}
-
 TileId own_place(const SearchedTile& site, Stage stage) {
     return {site.id.batch, own_head(site, stage), 0, 0};
-}
-
-/// How far the row that was loaded, in a wrong row of the dump, is from the one that it should be. Nullopt
-/// where no row of the head is the same.
-std::optional<std::int64_t> shift_of(const Evidence& evidence, const Observation& seen) {
-    const Stage stage = evidence.acts;
-    const auto bad = std::ranges::find(seen.bad_rows, true) - seen.bad_rows.begin();
-    const std::int64_t length =
-        is_of_queries(stage) ? seen.site.call->problem.seqlen_q : seen.site.call->problem.seqlen_kv;
-    const TileId place = own_place(seen.site, stage);
-    const Matrix all = evidence.world->input_rows(stage, place.batch, place.head, 0, length);
-    const std::int64_t expected = first_of(seen.site, stage) + bad;
-    for (std::int64_t distance = 1; distance < length; ++distance) {
-        for (const std::int64_t row : {expected - distance, expected + distance}) {
-            if (row < 0 || row >= length) continue;
-            const auto got = seen.got.row(bad).cast<double>();
-            if ((all.row(row).array() == got.array()).all() && !(got.array() == 0).all())
-                return row - expected;
-        }
-    }
-    return std::nullopt;
-}
-
-/// Shifts that the dump shows, and those that are common where it does not show them.
-std::vector<std::int64_t> shifts(const Evidence& evidence) {
-    const std::int64_t block =
-        is_of_queries(evidence.acts) ? evidence.problem().block_m : evidence.problem().block_n;
-    std::vector<std::int64_t> found = {-block, block, -2 * block, 2 * block};
-    if (!evidence.direct()) return found;
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad()) break;
-        if (const auto shift = shift_of(evidence, seen);
-            shift && std::ranges::find(found, *shift) == found.end())
-            found.push_back(*shift);
-        if (found.size() > 8) break;
-    }
-    return found;
-}
-
-std::vector<Candidate> other_kv_tile(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Stage stage = evidence.acts;
-    const std::int64_t block = evidence.problem().block_n;
-    for (const std::int64_t shift : shifts(evidence)) {
-        if (shift % block != 0) continue;
-        candidates.push_back({{{"offset", digits(shift / block)}},
-                              loads(
-                                  stage, [=](const SearchedTile& s) { return own_place(s, stage); }, shift),
-                              1});
-    }
-    return candidates;
-}
-
-std::vector<Candidate> rows_shifted(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Stage stage = evidence.acts;
-    const std::int64_t block = is_of_queries(stage) ? 0 : evidence.problem().block_n;
-    std::vector<std::int64_t> all = shifts(evidence);
-    for (const std::int64_t near : {-1, 1})
-        if (std::ranges::find(all, near) == all.end()) all.push_back(near);
-    for (const std::int64_t shift : all) {
-        if (block > 0 && shift % block == 0) continue;
-        candidates.push_back({{{"offset", digits(shift)}},
-                              loads(
-                                  stage, [=](const SearchedTile& s) { return own_place(s, stage); }, shift),
-                              1});
-    }
-    return candidates;
-}
-
-std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
-    if (evidence.problem().heads == evidence.problem().heads_kv || evidence.problem().is_interleaved())
-        return {};
-    std::vector<Candidate> candidates;
-    const auto modulo = [](const SearchedTile& s) {
-        return TileId{s.id.batch, s.id.head % s.call->problem.heads_kv, 0, 0};
-    };
-    add_of_place(evidence, {}, modulo, 0, candidates);
-    return candidates;
-}
-
-/// KV heads by another number of query heads than those of a group: head / n, head % n.
-void add_other_divisors(const Evidence& evidence, std::vector<Candidate>& candidates) {
-    const Problem& problem = evidence.problem();
-    const std::int64_t group = problem.heads / problem.heads_kv;
-    if (is_of_queries(evidence.acts) || group == 1) return;
-    const bool interleaved = problem.is_interleaved();
-    const auto add = [&](const char* sign, std::int64_t n, auto head_of) {
-        const auto from = [=](const SearchedTile& s) {
-            return TileId{s.id.batch, std::min(head_of(s.id.head), s.call->problem.heads_kv - 1), 0, 0};
-        };
-        const std::string says =
-            fmt::format("head {} {} in place of head {}", sign, n,
-                        interleaved ? fmt::format("% {}", problem.heads_kv) : fmt::format("/ {}", group));
-        add_of_place(evidence, {{"which", says}}, from, 1, candidates);
-    };
-    for (std::int64_t n = 2; n <= std::min<std::int64_t>(problem.heads - 1, 16); ++n) {
-        if (n != group || interleaved) add("/", n, [=](std::int64_t head) { return head / n; });
-        if (n < problem.heads_kv) add("%", n, [=](std::int64_t head) { return head % n; });
-    }
-}
-
-std::vector<Candidate> other_head(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Stage stage = evidence.acts;
-    const std::int64_t heads = heads_of(evidence.problem(), stage);
-    if (heads == 1) return {};
-    const auto add = [&](std::string which, std::function<std::int64_t(const SearchedTile&)> head) {
-        const auto from = [head = std::move(head)](const SearchedTile& s) {
-            return TileId{s.id.batch, head(s), 0, 0};
-        };
-        add_of_place(evidence, {{"which", std::move(which)}}, from, 1, candidates);
-    };
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), [=](const SearchedTile&) { return head; });
-    for (const std::int64_t offset : {-1, 1})
-        add(offset < 0 ? "the one before" : "the next one", [=](const SearchedTile& s) {
-            const std::int64_t there = heads_of(s.call->problem, stage);
-            return (own_head(s, stage) + offset + there) % there;
-        });
-    if (!is_of_queries(stage))
-        add("that of the query head's number",
-            [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
-    add_other_divisors(evidence, candidates);
-    return candidates;
-}
-
-std::vector<Candidate> other_batch(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Stage stage = evidence.acts;
-    const std::int64_t batches = evidence.problem().batch;
-    for (std::int64_t batch = 0; batch < std::min<std::int64_t>(batches, 8) && batches > 1; ++batch) {
-        const auto from = [=](const SearchedTile& s) { return TileId{batch, own_head(s, stage), 0, 0}; };
-        add_of_place(evidence, {{"batch", digits(batch)}}, from, 1, candidates);
-    }
-    const std::int64_t heads = heads_of(evidence.problem(), stage);
-    if (batches > 1 && heads > 1) {
-        const auto exchanged = [=](const SearchedTile& s) {
-            const Problem& problem = s.world->recording().problem();
-            const std::int64_t flat = own_head(s, stage) * problem.batch + s.id.batch;
-            return TileId{flat / heads_of(problem, stage), flat % heads_of(problem, stage), 0, 0};
-        };
-        add_of_place(evidence, {{"batch", "batch and head exchanged"}}, exchanged, 0, candidates);
-    }
-    return candidates;
-}
-
-std::vector<Candidate> bshd_as_bhsd(const Evidence& evidence) {
-    const Stage stage = evidence.acts;
-    if (heads_of(evidence.problem(), stage) == 1) return {};
-    return always({.inputs = [=](SearchedTile& site) {
-        const Problem& problem = site.world->recording().problem();
-        const std::int64_t heads = heads_of(problem, stage);
-        const std::int64_t length = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
-        for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
-            const std::int64_t row =
-                (site.id.batch * length + first_of(site, stage) + i) * heads + own_head(site, stage);
-            site.raw.row(i) =
-                site.world->input_rows(stage, row / (heads * length), row / length % heads, row % length, 1);
-        }
-    }});
 }
 
 /// Rows of a bad tile that hold nothing but zeros, and should not.
@@ -415,14 +218,12 @@ std::vector<Cause> operand_causes() {
     return {
         {"bshd_as_bhsd", "layout", any,
          "the operand is stored [batch][heads][rows] and read as [batch][rows][heads]",
-         "the strides of the operand's rows and heads", of_both_operands(bshd_as_bhsd),
-         "--shape with several heads"},
+         "the strides of the operand's rows and heads", nullptr, "--shape with several heads"},
         {"kv_head_modulo", "head / batch map", kv,
          "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)", "the index of the KV head",
-         of_both_operands(kv_head_modulo), "--heads-kv with groups of several query heads"},
+         nullptr, "--heads-kv with groups of several query heads"},
         {"other_kv_tile", "trip / tile", kv, "the tile of K or V is that of another KV tile",
-         "the tile index and the pipeline stage of the load, and the wait before it is used",
-         of_both_operands(other_kv_tile)},
+         "the tile index and the pipeline stage of the load, and the wait before it is used", nullptr},
         {rows_zeroed_name, "operand load", any,
          "rows that exist are overwritten with the zeros of the padding",
          "the row count that zero padding of the tile starts from", of_both_operands(rows_zeroed)},
@@ -437,11 +238,11 @@ std::vector<Cause> operand_causes() {
          "the shared memory that P and V share",
          buffer_aliased},
         {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
-         of_both_operands(rows_shifted)},
+         nullptr},
         {"other_kv_head", "head / batch map", any, "the operand is that of another head",
-         "the index of the head", of_both_operands(other_head), "--shape with several heads"},
+         "the index of the head", nullptr, "--shape with several heads"},
         {"other_batch", "head / batch map", any, "the operand is that of another batch entry",
-         "the index of the batch entry", of_both_operands(other_batch), "--shape with several batches"},
+         "the index of the batch entry", nullptr, "--shape with several batches"},
         {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
          "the type of the staging buffer", operand_precision},
         {"codes_not_decoded", "operand load", any, "half of the fp8 codes are decoded to 0",

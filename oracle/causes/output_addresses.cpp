@@ -93,16 +93,6 @@ struct OutputStore {
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where{};
 };
 
-OutputStore store_of(Stage stage, CountedFrom counted_from, const AddressMap& described) {
-    return {fmt::format("{} {}", int(counted_from), described.text()),
-            [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInTile {
-                const Counting from = counting(site, stage, array, counted_from);
-                return [from, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
-                    return from.address + map.apply(from.first_row + row, col);
-                };
-            }};
-}
-
 /// "[batch][head][d][query]", or its own place with another extent.
 std::string text_of_store(const OtherIndex& other, const Index& right) {
     return other.index.extents == right.extents || other.is_layout
@@ -230,11 +220,9 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Du
     return elements.rule(elements.inside() / 50);
 }
 
-void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
-                const std::vector<CauseParameter>& meaning, OutputStore store, const std::string& text,
-                int cost, std::vector<Candidate>& candidates) {
-    std::vector<CauseParameter> parameters = meaning;
-    parameters.insert(parameters.begin(), {"stores to", text});
+void add_stores(const Evidence& evidence, const DumpedOutput& dumped, OutputStore store,
+                const std::string& text, int cost, std::vector<Candidate>& candidates) {
+    std::vector<CauseParameter> parameters = {{"stores to", text}};
     const auto add = [&](int rule_cost) {
         for (const LeftThere& left : all_left_there) {
             candidates.push_back({parameters, stores(dumped.stage, store, left.value), cost + rule_cost});
@@ -412,19 +400,14 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
     for (const AgreeingStore& index : agreeing_indices(evidence, dumped))
-        add_stores(evidence, dumped, {}, index.store, index.store.name, index.cost, candidates);
+        add_stores(evidence, dumped, index.store, index.store.name, index.cost, candidates);
     const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return dumped.places_of(seen, row, col);
     };
-    for (const auto& [from, maps] : maps_in_array(evidence, dumped.array, places, most_maps)) {
-        for (const AddressMap& map : maps)
-            add_stores(evidence, dumped, meaning_of_row(stage, from), store_of(stage, from, map), map.text(),
-                       cost_of(map), candidates);
-    }
     if (const auto strides = array_strides(evidence, dumped.array, places)) {
         const Index index{{strides->address}, {}};
-        add_stores(evidence, dumped, {}, store_of(stage, index, index.text()), index.text(),
-                   strides->choices + 1, candidates);
+        add_stores(evidence, dumped, store_of(stage, index, index.text()), index.text(), strides->choices + 1,
+                   candidates);
     }
     return candidates;
 }

@@ -25,7 +25,7 @@ constexpr double share_of_reading = 0.5;
 
 /// Whether it is one of those that are tried now: mistakes by name, or forms.
 bool is_tried(const Evidence& evidence, const Cause& cause, bool forms) {
-    return cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0 &&
+    return cause.candidates && cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0 &&
            !evidence.world->leaves_out(cause.name);
 }
 
@@ -43,8 +43,13 @@ std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) 
     std::vector<Trial> trials;
     for (std::size_t i = 0; i < causes.size(); ++i) {
         if (!are_known[i]) continue;
-        for (Candidate& candidate : of_cause[i]) trials.push_back({causes[i], std::move(candidate), {}});
+        for (Candidate& candidate : of_cause[i]) {
+            const Cause* cause = candidate.name.empty() ? causes[i] : &cause_named(candidate.name);
+            if (!evidence.world->leaves_out(cause->name)) trials.push_back({cause, std::move(candidate), {}});
+        }
     }
+    // In the order of the table, in which those of one name stand together.
+    std::ranges::stable_sort(trials, {}, &Trial::cause);
     return trials;
 }
 

@@ -58,4 +58,8 @@ const std::vector<Cause>& all_causes() {
     return causes;
 }
 
+const Cause& cause_named(std::string_view name) {
+    return *std::ranges::find(all_causes(), name, &Cause::name);
+}
+
 }  // namespace tilescope

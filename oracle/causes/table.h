@@ -22,6 +22,8 @@ struct Candidate {
     bool is_trivial = false;
     /// It multiplies with a number that was read out of the dump.
     bool is_factor = false;
+    /// The cause that it is called by; empty: that of whose candidates it is one.
+    std::string_view name = {};
 };
 
 /// A row of the table of causes.
@@ -31,7 +33,8 @@ struct Cause {
     std::vector<Stage> stages;
     std::string_view says;
     std::string_view look_at;
-    /// What is worth a replay, given what diverges: the signature and the search for parameters.
+    /// What is worth a replay, given what diverges: the signature and the search for parameters. Null: a name for candidates
+    /// of other rows.
     std::function<std::vector<Candidate>(const Evidence&)> candidates;
     std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
     bool legal = false;
@@ -57,6 +60,8 @@ inline constexpr std::string_view rows_zeroed_name = "rows_zeroed";
 
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
 const std::vector<Cause>& all_causes();
+/// The row with that name.
+const Cause& cause_named(std::string_view name);
 
 // The rows of all_causes(), a part of the kernel each.
 std::vector<Cause> operand_causes();

@@ -152,6 +152,8 @@ class SlotReads {
         if (ld_ == tile_shape(evidence_.problem(), stage_).cols && !slot_.array)
             for (const AddressMap& map : maps_within_tiles(evidence_, ld_, known_))
                 add(text_of(map, ld_), cost_of(map), read_by(map, ld_), candidates);
+        // Those of a load are indices into its array.
+        if (is_operand(stage_)) return;
         constexpr std::size_t fewest = 8;
         constexpr std::size_t most = 4;
         const TermQuestion question = question_of(evidence_, ld_, known_);
@@ -223,8 +225,8 @@ std::vector<Cause> tile_read_causes() {
     return {
         {"elements_moved",
          "address",
-         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse, Stage::delta, Stage::dp,
-          Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,
+          Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "elements of the tile stand in each other's place",
          "the index with which the tile is stored, and the fragment layout",
          read_elsewhere<SlotCause::moved>},

@@ -4,10 +4,10 @@ namespace tilescope {
 
 std::string_view coordinate_name(Coordinate coordinate) {
     constexpr std::array<std::string_view, coordinate_count> names = {
-        "batch",     "head",      "kv_head",    "split",      "q_block", "kv_tile",  "row",
-        "col",       "d",         "lane",       "query",      "key",     "flat_row", "0",
-        "first_row", "first_col", "group",      "batch_size", "heads",   "heads_kv", "seqlen_q",
-        "seqlen_kv", "head_dim",  "head_dim_v", "block_m",    "block_n", "q_blocks"};
+        "batch",     "head",       "kv_head",    "split",   "q_block",  "kv_tile",  "row",
+        "col",       "d",          "lane",       "query",   "key",      "0",        "first_row",
+        "first_col", "group",      "batch_size", "heads",   "heads_kv", "seqlen_q", "seqlen_kv",
+        "head_dim",  "head_dim_v", "block_m",    "block_n", "q_blocks"};
     return names[std::size_t(coordinate)];
 }
 

@@ -24,7 +24,6 @@ enum class Coordinate : std::uint8_t {
     lane,
     query,
     key,
-    flat_row,   ///< of an array of all heads
     nothing,    ///< always 0
     first_row,  ///< the query or key of the tile's first row
     first_col,  ///< the key of its first column, where columns are keys

@@ -14,22 +14,6 @@ namespace tilescope {
 
 namespace {
 
-/// Arrays of the same dimensions in another order.
-void add_layouts(const IndexedArray& array, std::vector<OtherIndex>& all) {
-    std::vector<std::size_t> order(array.right.parts.size());
-    std::iota(order.begin(), order.end(), 0);
-    while (std::next_permutation(order.begin(), order.end())) {
-        OtherIndex next{array.right, true};
-        for (std::size_t level = 0; level < order.size(); ++level) {
-            const std::size_t of = order[level];
-            next.index.parts[level] = array.right.parts[of];
-            if (level > 0)
-                next.index.extents[level - 1] = of > 0 ? array.extents[of - 1] : array.extents.back();
-        }
-        all.push_back(std::move(next));
-    }
-}
-
 /// One part is another expression: of its own coordinate, of a query head, of the row of the tile, of the tile.
 void add_parts(const IndexedArray& array, std::vector<OtherIndex>& all) {
     const auto add = [&](std::size_t level, Expr part) {
@@ -47,7 +31,10 @@ void add_parts(const IndexedArray& array, std::vector<OtherIndex>& all) {
     }
     for (const CoordinateRange& range : std::span(array.ranges).subspan(parts)) {
         if (range.coordinate == Coordinate::head)
-            for (const Expr& head : edits(range)) add(1, head / Coordinate::group);
+            for (const Expr& head : edits(range)) {
+                add(1, head);
+                add(1, head / Coordinate::group);
+            }
         if (range.coordinate == Coordinate::row)
             for (const Expr& row : edits(range)) add(2, Expr(Coordinate::first_row) + row);
         if (range.coordinate == array.tile)
@@ -111,9 +98,25 @@ bool is_agreed_on(const Index& index, std::span<const ArrayElement> elements, st
 
 }  // namespace
 
-std::vector<OtherIndex> other_indices(const IndexedArray& array) {
+std::vector<OtherIndex> other_layouts(const IndexedArray& array) {
     std::vector<OtherIndex> all;
-    add_layouts(array, all);
+    std::vector<std::size_t> order(array.right.parts.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (std::next_permutation(order.begin(), order.end())) {
+        OtherIndex next{array.right, true};
+        for (std::size_t level = 0; level < order.size(); ++level) {
+            const std::size_t of = order[level];
+            next.index.parts[level] = array.right.parts[of];
+            if (level > 0)
+                next.index.extents[level - 1] = of > 0 ? array.extents[of - 1] : array.extents.back();
+        }
+        all.push_back(std::move(next));
+    }
+    return all;
+}
+
+std::vector<OtherIndex> other_indices(const IndexedArray& array) {
+    std::vector<OtherIndex> all = other_layouts(array);
     add_parts(array, all);
     add_extents(array, all);
     return all;
@@ -141,12 +144,19 @@ int OtherIndex::choices() const {
     return std::max(all, 1);
 }
 
-std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> elements, const IndexedArray& array,
+std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
+                                           std::span<const ArrayElement> right, const IndexedArray& array,
                                            std::size_t most) {
     std::vector<OtherIndex> found;
     for (OtherIndex& other : other_indices(array))
-        if (is_agreed_on(other.index, elements, array.size)) found.push_back(std::move(other));
-    std::ranges::stable_sort(found, {}, &OtherIndex::choices);
+        if (is_agreed_on(other.index, wrong, array.size)) found.push_back(std::move(other));
+    std::ranges::stable_sort(found, {}, [&](const OtherIndex& other) {
+        const auto changed = std::ranges::count_if(right, [&](const ArrayElement& element) {
+            const std::int64_t at = other.index.at(element.place);
+            return at < 0 || at >= array.size || !element.holds(at);
+        });
+        return std::pair(other.choices(), changed);
+    });
     if (found.size() > most) found.resize(most);
     return found;
 }

@@ -41,12 +41,16 @@ struct ArrayElement {
         holds;  ///< whether its number stands there; never called beyond the array
 };
 
-/// What somebody may have written in place of the right one.
+/// Arrays of the same dimensions in another order.
+std::vector<OtherIndex> other_layouts(const IndexedArray& array);
+
+/// What somebody may have written in place of the right one, layouts among them.
 std::vector<OtherIndex> other_indices(const IndexedArray& array);
 
-/// Indices that nearly all elements agree with, as far as their addresses are within the array; those of the fewest numbers
-/// first, at most so many.
-std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> elements, const IndexedArray& array,
+/// Indices that nearly all wrong elements agree with, as far as their addresses are within the array; those of the fewest
+/// numbers first, and of these those that leave the most elements right that are; at most so many.
+std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
+                                           std::span<const ArrayElement> right, const IndexedArray& array,
                                            std::size_t most);
 
 }  // namespace tilescope

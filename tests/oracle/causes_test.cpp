@@ -15,6 +15,7 @@
 #include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/plants.h"
 
 namespace tilescope::test {
 namespace {
@@ -37,12 +38,21 @@ std::set<std::string_view> tied_with_best(const Report& report) {
     return names;
 }
 
+/// Whether a mistake is known that shows that name.
+bool is_planted(std::string_view name) {
+    for (const auto family : all_mistakes())
+        for (const MistakeInfo& mistake : family)
+            if (std::ranges::find(mistake.causes, name) != mistake.causes.end()) return true;
+    return false;
+}
+
+/// A row without candidates is a name that candidates of other rows have.
 TEST(CauseTable, HasManyRowsThatAreComplete) {
     std::set<std::pair<std::string_view, Stage>> rows;
     std::set<std::string_view> names;
     for (const Cause& cause : all_causes()) {
         EXPECT_FALSE(cause.family.empty() || cause.says.empty() || cause.look_at.empty()) << cause.name;
-        EXPECT_TRUE(cause.candidates) << cause.name;
+        EXPECT_TRUE(cause.candidates || is_planted(cause.name)) << cause.name;
         EXPECT_EQ(cause.stages.empty(), cause.structural) << cause.name;
         names.insert(cause.name);
         for (const Stage stage : cause.stages)

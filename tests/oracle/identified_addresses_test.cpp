@@ -20,10 +20,11 @@ TEST(Identified, RowsOfAStagedTile) {
     const MemoryRecording honest = recorded(plain_call());
     const auto same = [](std::int64_t x) { return x; };
     const auto exclusive = [](std::int64_t x) { return x ^ 5; };
-    EXPECT_EQ(named(moved(honest, Stage::k, exclusive, same)), "operand_addresses (reads [row ^ 5][d])");
+    EXPECT_EQ(named(moved(honest, Stage::k, exclusive, same)),
+              "operand_addresses (reads key ^ 5 in place of key)");
     EXPECT_EQ(named(moved(
                   honest, Stage::v, [](std::int64_t x) { return x / 4 * 4; }, same)),
-              "operand_addresses (reads [row / 4 * 4][d])");
+              "operand_addresses (reads key / 4 * 4 in place of key)");
     EXPECT_EQ(named(moved(honest, Stage::q, same, [](std::int64_t x) { return 15 - x; })),
               "operand_addresses (reads 15 - d in place of d)");
 }
@@ -39,9 +40,7 @@ TEST(Identified, RowsOfAllHeads) {
         const auto at = std::size_t(flat_row * 20 + d);
         return at < call.inputs.q.size() ? call.inputs.q[at] : right;
     });
-    EXPECT_EQ(
-        named(wrong),
-        "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
+    EXPECT_EQ(named(wrong), "operand_addresses (reads head_dim + 4 in place of head_dim)");
 }
 
 /// Q of two batch entries and four heads, whose index is wrong in one of its numbers.
@@ -64,7 +63,7 @@ TEST(Identified, OneNumberOfAnIndex) {
         const std::int64_t flat = (tile.batch * problem.heads + 2 * tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + row) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(doubled)), "operand_addresses (reads head * 2 in place of head)");
+    EXPECT_EQ(named(loaded_with(doubled)), "other_kv_head (reads head * 2 in place of head)");
     const auto of_block = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
@@ -120,9 +119,7 @@ TEST(Identified, ALeadingDimensionOfASingleHead) {
         const auto at = std::size_t((tile.q_block * problem.block_m + row) * 17 + d);
         return at < call.inputs.q.size() ? call.inputs.q[at] : right;
     });
-    EXPECT_EQ(
-        named(wrong),
-        "operand_addresses (reads [17 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
+    EXPECT_EQ(named(wrong), "operand_addresses (reads d + query in place of d)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;

@@ -238,7 +238,7 @@ const MistakeInfo operand_table[] = {
           }}},
     {Mistake::v_columns_permuted,
      "v_columns_permuted",
-     {"operand_addresses"},
+     {"elements_moved"},
      Stage::v,
      need_nothing,
      {.load =
