@@ -301,57 +301,10 @@ void add_side(const Evidence& evidence, const ProductSide& side, std::vector<Can
     }
 }
 
-/// The scores of a tile, bare, against those that they should be: whole rows of q or k in each other's place show in
-/// fewer results than single elements need.
-std::optional<AddressMap> map_of_scores(const Observation& seen, std::int64_t ld) {
-    std::vector<double> memory(std::size_t(seen.got.rows() * ld), quiet_nan);
-    for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
-        memory[std::size_t(i * ld + j)] = score.expected;
-    });
-    const ValueIndex index(std::move(memory));
-    std::vector<AddressSample> samples;
-    for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
-        if (std::isfinite(score.got)) samples.push_back({i, j, index.sources(score.got, score.error, 0)});
-    });
-    return find_address_map(samples, ld, {Coordinate::row, Coordinate::col});
-}
-
-/// The rows of an operand that a map of scores means; nullopt where it means single scores.
-std::optional<PaddedMap> rows_of_operand(const AddressMap& of_scores, const ProductSide& side,
-                                         std::int64_t head_dim) {
-    const Coordinate row = side.axes.down;
-    const Coordinate other = row == Coordinate::row ? Coordinate::col : Coordinate::row;
-    if (!of_scores.has_rows()) return std::nullopt;
-    const std::vector<Expr>& parts = of_scores.index.parts;
-    const Expr& own = parts[row == Coordinate::row ? 0 : 1];
-    if (own.takes(other) || !parts[row == Coordinate::row ? 1 : 0].is(other)) return std::nullopt;
-    return PaddedMap{{{{own, side.axes.along}, {Expr(head_dim)}}, side.axes, of_scores.parameters}, 0};
-}
-
-void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
-    const std::int64_t ld = evidence.problem().block_n;
-    std::set<std::string> texts;
-    std::size_t tiles = 0;
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad() || ++tiles > 3) break;
-        const std::optional<AddressMap> map = map_of_scores(seen, ld);
-        if (!map || map->parameters == 0) continue;
-        for (const ProductSide& side : product_sides()) {
-            if (side.stage != Stage::s) continue;
-            const std::optional<PaddedMap> rows = rows_of_operand(*map, side, evidence.problem().head_dim);
-            if (!rows || !texts.insert(std::string(side.name) + rows->map.text()).second) continue;
-            candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text()}},
-                                  takes(side, *rows),
-                                  cost_of(rows->map)});
-        }
-    }
-}
-
 std::vector<Candidate> other_elements(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
     for (Candidate& candidate : terms_read_elsewhere(evidence)) candidates.push_back(std::move(candidate));
-    if (evidence.observed == Stage::s) add_rows(evidence, candidates);
     for (const ProductSide& side : product_sides())
         if (side.stage == evidence.observed) add_side(evidence, side, candidates);
     return candidates;

@@ -85,6 +85,7 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
     edits.add(Expr(-1) * x);
     for (const std::int64_t n : {2, 3, 4, 5, 8}) edits.add(x * n);
     for (std::int64_t n = 1; n <= std::max(numbers, beyond); ++n) edits.add(x ^ n);
+    for (std::int64_t n = 2 * numbers; n < own.length; n *= 2) edits.add(x ^ n);
     for (std::int64_t n = 1; n <= numbers; ++n) {
         edits.add(Expr::of_two(Op::at_most, x, n));
         edits.add(Expr::of_two(Op::at_least, x, n));
