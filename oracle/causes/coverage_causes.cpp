@@ -188,6 +188,11 @@ std::vector<Cause> coverage_causes() {
          "rows are left out",
          "the rows that warps cover, and the grid",
          any_rows},
+    };
+}
+
+std::vector<Cause> identified_coverage_causes() {
+    return {
         {"never_written",
          "coverage",
          {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,

@@ -87,6 +87,7 @@ std::vector<Cause> past_end_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_merge_read_causes();
+std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
 std::vector<Cause> identified_changed_term_causes();
 std::vector<Cause> identified_gradient_causes();
