@@ -160,12 +160,13 @@ std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
     if (!evidence.direct()) return candidates;
     for (const Left left : all_left) {
         if (left == Left::before) continue;
+        // A bound of rows and one of columns.
         for (const std::int64_t size : {8, 16, 32}) {
             candidates.push_back(
                 {{{"right", "the first " + digits(size) + " x " + digits(size)}, {"others", name_of(left)}},
                  leaves_out(evidence.acts, left,
                             [=](Eigen::Index row, Eigen::Index col) { return row >= size || col >= size; }),
-                 1});
+                 2});
         }
     }
     return candidates;
