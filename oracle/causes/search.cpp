@@ -25,8 +25,7 @@ constexpr double share_of_reading = 0.5;
 
 /// Whether it is one of those that are tried now: mistakes by name, or forms.
 bool is_tried(const Evidence& evidence, const Cause& cause, bool forms) {
-    return cause.candidates && cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0 &&
-           !evidence.world->leaves_out(cause.name);
+    return cause.candidates && cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0;
 }
 
 std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) {

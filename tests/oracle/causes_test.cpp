@@ -15,6 +15,7 @@
 #include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/plants.h"
 
 namespace tilescope::test {
@@ -152,6 +153,21 @@ TEST(Causes, OneRowIsEnough) {
     EXPECT_TRUE(named.contains("rows_zeroed")) << causes_text(report);
     EXPECT_TRUE(named.contains("rows_not_loaded")) << causes_text(report);
     EXPECT_EQ(named.size(), 2U) << causes_text(report);
+}
+
+/// A name that is left out is not said, and one whose candidates have other names takes none of these with it.
+TEST(Causes, ThatAreLeftOutTakeNoOthersWithThem) {
+    const Call call = call_that_shows(Mistake::kv_head_modulo, Direction::forward, 1);
+    const MemoryRecording run = recorded(call, {Mistake::kv_head_modulo});
+    const auto first_without = [&](const std::string& cause) {
+        Report report = judged(run);
+        CauseOptions options;
+        options.without = {cause};
+        report.diagnosis = find_causes(run, report, options);
+        return report.diagnosis.causes.empty() ? "" : std::string(report.diagnosis.causes[0].name);
+    };
+    EXPECT_EQ(first_without("operand_addresses"), "kv_head_modulo");
+    EXPECT_NE(first_without("kv_head_modulo"), "kv_head_modulo");
 }
 
 /// A change of one value is no mistake of the table, and no share of right elements around it makes it one.
