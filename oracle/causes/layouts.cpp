@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <span>
-#include <string>
 #include <string_view>
 
 #include "oracle/causes/signature.h"

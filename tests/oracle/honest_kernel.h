@@ -260,7 +260,7 @@ enum class Mistake : std::uint8_t {
     sink_of_other_head,
     acc_rescaled_inversely,
     acc_rescaled_twice,
-    rescaled_by_other_row,
+    acc_rescaled_by_other_row,
     acc_not_carried,
     half_accumulator,
     acc_kept_in_half,
