@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,8 +13,6 @@
 #include "oracle/causes/both_operands.h"
 #include "oracle/causes/loads.h"
 #include "oracle/causes/table.h"
-#include "oracle/solve/address_map.h"
-#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -28,22 +24,18 @@ constexpr std::int64_t largest_array = std::int64_t(1) << 25;
 // ---- staged operands
 
 /// The operand as it lies in memory; empty where it is too large to be searched.
-std::shared_ptr<const ArrayOfHeads> operand_array(const CauseSearch& world, Stage stage) {
-    return world.once<ArrayOfHeads>(fmt::format("operand {}", stage_info(stage).name), [&] {
-        const Problem& problem = world.recording().problem();
-        const bool is_q = is_of_queries(stage);
-        const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
-        const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
-        const std::int64_t cols = tile_shape(problem, stage).cols;
+std::shared_ptr<const std::vector<double>> operand_array(const CauseSearch& world, Stage stage) {
+    return world.once<std::vector<double>>(fmt::format("operand {}", stage_info(stage).name), [&] {
+        const ArrayShape shape = array_shape(stage, world.recording().problem());
         std::vector<double> values;
-        const bool is_large = problem.batch * heads * length * cols > largest_array;
-        for (std::int64_t batch = 0; batch < problem.batch && !is_large; ++batch) {
-            for (std::int64_t head = 0; head < heads; ++head) {
-                const Matrix rows = world.input_rows(stage, batch, head, 0, length);
+        if (shape.size() > largest_array) return values;
+        for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+            for (std::int64_t head = 0; head < shape.heads; ++head) {
+                const Matrix rows = world.input_rows(stage, batch, head, 0, shape.length);
                 values.insert(values.end(), rows.data(), rows.data() + rows.size());
             }
         }
-        return ArrayOfHeads{heads, length, cols, ValueIndex(std::move(values))};
+        return values;
     });
 }
 
@@ -69,23 +61,21 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     }
 }
 
-using AddressesOfTiles = std::function<AddressInTile(const SearchedTile&)>;
-
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
-Change reads(Stage stage, const AddressesOfTiles& addresses, bool bounded) {
+Change reads(Stage stage, const Index& index, bool bounded) {
     // `see` gets each element with its value, or nullopt where there is none.
     const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
-        const ArrayOfHeads& array = *operand_array(*site.world, stage);
-        const AddressInTile address = addresses(site);
-        const std::int64_t own = origin(site, stage, array);
-        const std::int64_t begin = own / array.size_of_head() * array.size_of_head();
-        const std::int64_t end = begin + length_of(site, stage) * array.cols;
+        const std::vector<double>& array = *operand_array(*site.world, stage);
+        const ArrayShape shape = array_shape(stage, site.world->recording().problem());
+        const AddressInTile address = addresses_by(index, stage, site);
+        const std::int64_t head = origin(site, stage) / shape.size_of_head() * shape.size_of_head();
+        const std::int64_t begin = bounded ? head : 0;
+        const std::int64_t end = bounded ? head + length_of(site, stage) * shape.cols : shape.size();
         for (Eigen::Index i = 0; i < rows; ++i) {
             for (Eigen::Index j = 0; j < cols; ++j) {
                 const std::int64_t at = address(i, j);
-                const bool is_there = array.values.has(at) && (!bounded || (at >= begin && at < end));
-                see(i, j, is_there ? std::optional(array.values.at(at)) : std::nullopt);
+                see(i, j, at >= begin && at < end ? std::optional(array[std::size_t(at)]) : std::nullopt);
             }
         }
     };
@@ -112,14 +102,11 @@ void add_indices(const Evidence& evidence, const std::vector<OtherIndex>& others
     const Problem& problem = evidence.problem();
     for (const OtherIndex& other : others) {
         const std::vector<CauseParameter> told = told_of_load(other, stage, problem);
-        const auto addresses = [=, index = other.index](const SearchedTile& site) {
-            return addresses_by(index, stage, site);
-        };
         const std::string_view name = name_of_load(other, stage, problem);
         // A name of its own costs less.
         const int cost = told.empty() ? 0 : other.choices() + int(name == operand_addresses_name);
         for (const bool bounded : {true, false}) {
-            candidates.push_back({told, reads(stage, addresses, bounded), cost});
+            candidates.push_back({told, reads(stage, other.index, bounded), cost});
             candidates.back().name = name;
         }
     }
@@ -147,7 +134,7 @@ std::vector<SumOfV> asked_sums(const Evidence& evidence) {
 }
 
 /// Whether nearly all sums are of V at these addresses, as far as all of their terms are within the array.
-bool is_sum_at(const Index& index, const ArrayOfHeads& v, const std::vector<SumOfV>& asked) {
+bool is_sum_at(const Index& index, const std::vector<double>& v, const std::vector<SumOfV>& asked) {
     constexpr std::size_t least = 8;
     std::size_t tried = 0;
     std::size_t off = 0;
@@ -160,7 +147,7 @@ bool is_sum_at(const Index& index, const ArrayOfHeads& v, const std::vector<SumO
             const double p = site.operand_p.value(row, term);
             if (p == 0) continue;
             const std::int64_t at = address(term, col);
-            sum += p * (v.values.has(at) ? v.values.at(at) : quiet_nan);
+            sum += p * (at >= 0 && at < std::ssize(v) ? v[std::size_t(at)] : quiet_nan);
         }
         if (std::isnan(sum)) continue;
         ++tried;
@@ -171,7 +158,7 @@ bool is_sum_at(const Index& index, const ArrayOfHeads& v, const std::vector<SumO
     return tried >= least;
 }
 
-std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const ArrayOfHeads& v) {
+std::vector<Candidate> addresses_of_sums(const Evidence& evidence, const std::vector<double>& v) {
     constexpr std::size_t most_told = 3;
     std::vector<Candidate> candidates;
     const IndexedArray array = indexed_array(Stage::v, evidence.problem());
@@ -190,13 +177,13 @@ std::vector<Candidate> told_addresses(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const bool is_summed = stage == Stage::v && evidence.observed == Stage::acc;
     if (!(evidence.direct() || is_summed) || !is_copied(evidence, stage)) return candidates;
-    const std::shared_ptr<const ArrayOfHeads> array = operand_array(*evidence.world, stage);
-    if (!array->values.has(0)) return candidates;
-    if (is_summed) return addresses_of_sums(evidence, *array);
+    const std::vector<double>& array = *operand_array(*evidence.world, stage);
+    if (array.empty()) return candidates;
+    if (is_summed) return addresses_of_sums(evidence, array);
     const auto stands_at = [&](const Observation& seen, Eigen::Index row, Eigen::Index col,
                                std::int64_t at) -> std::optional<bool> {
         const double got = seen.got(row, col);
-        return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
+        return tells_address(got) ? std::optional(array[std::size_t(at)] == got) : std::nullopt;
     };
     const IndexedArray indexed = indexed_array(stage, evidence.problem());
     add_indices(evidence, other_array_indices(evidence, indexed, stands_at), candidates);

@@ -3,14 +3,11 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "oracle/causes/evidence.h"
 #include "oracle/solve/address_map.h"
-#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -30,18 +27,20 @@ using SampleOf =
 std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                                    const SampleOf& sample_of, std::size_t most = 1);
 
-/// An operand or an output of all heads, [batch][heads][length][cols].
-struct ArrayOfHeads {
+/// The dimensions of the array of all heads that a stage is loaded from or stored to, [batch][heads][length][cols].
+struct ArrayShape {
+    std::int64_t batch;
     std::int64_t heads;
     std::int64_t length;
     std::int64_t cols;
-    ValueIndex values;
 
     std::int64_t size_of_head() const { return length * cols; }
+    std::int64_t size() const { return batch * heads * size_of_head(); }
 };
+ArrayShape array_shape(Stage stage, const Problem& problem);
 
 /// Where the first element of the tile stands.
-std::int64_t origin(const SearchedTile& site, Stage stage, const ArrayOfHeads& array);
+std::int64_t origin(const SearchedTile& site, Stage stage);
 
 /// Addresses in the array that hold an element's value, from its beginning; nullopt: it does not vote.
 using SourcesOf = std::function<std::optional<std::vector<std::int64_t>>(const Observation&, Eigen::Index row,

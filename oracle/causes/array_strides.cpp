@@ -22,7 +22,7 @@ struct StrideProduct {
     int count = 0;
 };
 
-StrideProduct product_of(unsigned bits, const ArrayOfHeads& array) {
+StrideProduct product_of(unsigned bits, const ArrayShape& array) {
     const std::array<std::int64_t, 3> extents = {array.heads, array.length, array.cols};
     StrideProduct product;
     for (std::size_t i = 0; i < factors.size(); ++i) {
@@ -39,7 +39,7 @@ constexpr std::array<unsigned, 4> own_products = {7, 6, 4, 0};
 
 /// `of` times the number, told as the product that it should be, as the smallest product of extents, or as the number itself;
 /// nullopt of 0.
-std::optional<Expr> term_of(Coordinate of, std::int64_t number, unsigned own, const ArrayOfHeads& array) {
+std::optional<Expr> term_of(Coordinate of, std::int64_t number, unsigned own, const ArrayShape& array) {
     if (number == 0) return std::nullopt;
     if (number == 1) return Expr(of);
     std::vector<StrideProduct> products = {product_of(own, array)};
@@ -58,7 +58,7 @@ struct StridesOfTile {
     std::int64_t base;
 };
 
-std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const ArrayOfHeads& array,
+std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const ArrayShape& array,
                                             const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles;
     for (const Observation& seen : evidence.seen) {
@@ -72,9 +72,9 @@ std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const Arra
                             samples.push_back({seen.site.first_row + i, j, std::move(*sources)});
             const auto map = find_address_map(samples, array.cols, {Coordinate::query, Coordinate::d});
             if (!map || !map->strides) continue;
-            const bool is_own = map->strides->down == array.cols && map->strides->along == 1 &&
-                                map->strides->offset == origin(seen.site, evidence.acts, array) -
-                                                            seen.site.first_row * array.cols;
+            const bool is_own =
+                map->strides->down == array.cols && map->strides->along == 1 &&
+                map->strides->offset == origin(seen.site, evidence.acts) - seen.site.first_row * array.cols;
             if (is_own) continue;
             tiles.push_back({seen.site.id, map->strides->down, map->strides->along, map->strides->offset});
             break;
@@ -100,7 +100,7 @@ std::optional<std::int64_t> rise_of(const std::vector<StridesOfTile>& tiles, con
 
 }  // namespace
 
-std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayOfHeads& array,
+std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayShape& array,
                                           const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles = strides_of_tiles(evidence, array, sources_of);
     if (tiles.size() < 2) return std::nullopt;

@@ -1,10 +1,6 @@
 #include "oracle/causes/loads.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <functional>
-#include <optional>
 
 #include "oracle/causes/array_indices.h"
 #include "oracle/causes/descales.h"

@@ -20,6 +20,7 @@
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
+#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -33,10 +34,6 @@ constexpr std::size_t most_differences = 8;
 /// Maps that fit what others were not written over.
 constexpr std::size_t most_maps = 4;
 
-std::int64_t elements_of(const Problem& problem, Stage stage) {
-    return problem.batch * problem.heads * problem.seqlen_q * tile_shape(problem, stage).cols;
-}
-
 /// Calls `see` with every query block of the recording.
 template <class See>
 void for_each_block(const CauseSearch& world, const See& see) {
@@ -49,18 +46,18 @@ void for_each_block(const CauseSearch& world, const See& see) {
 }
 
 /// The output as dumped; what nobody wrote is NaN.
-ArrayOfHeads dumped_output(const CauseSearch& world, Stage stage) {
+ValueIndex dumped_output(const CauseSearch& world, Stage stage) {
     const Problem& problem = world.recording().problem();
-    const std::int64_t cols = tile_shape(problem, stage).cols;
-    std::vector<double> values(std::size_t(elements_of(problem, stage)), quiet_nan);
+    const ArrayShape shape = array_shape(stage, problem);
+    std::vector<double> values(std::size_t(shape.size()), quiet_nan);
     for_each_block(world, [&](const TileId& id, const Problem& entry) {
         const auto tile = load_tile(world.recording(), entry, stage, id);
         if (!tile) return;
-        const std::int64_t head = id.batch * problem.heads + id.head;
-        const std::int64_t first = (head * problem.seqlen_q + id.q_block * problem.block_m) * cols;
+        const std::int64_t head = id.batch * shape.heads + id.head;
+        const std::int64_t first = (head * shape.length + id.q_block * problem.block_m) * shape.cols;
         for (Eigen::Index i = 0; i < tile->size(); ++i) values[std::size_t(first + i)] = tile->data()[i];
     });
-    return {problem.heads, problem.seqlen_q, cols, ValueIndex(std::move(values))};
+    return ValueIndex(std::move(values));
 }
 
 /// What a query block computes, in natural units.
@@ -88,7 +85,7 @@ std::vector<BlockOutput> computed_output(const CauseSearch& world, Stage stage) 
 /// Where a kernel stores its output.
 struct OutputStore {
     std::string name;  ///< not that of another one
-    std::function<AddressInTile(const SearchedTile&, const ArrayOfHeads&)> address;
+    Index index;
     /// Elements that are stored there, the others being stored where they should be; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where{};
 };
@@ -100,11 +97,6 @@ std::string text_of_store(const OtherIndex& other, const Index& right) {
                : "its own place with " + other.text(right);
 }
 
-OutputStore store_of(Stage stage, const Index& index, const std::string& text) {
-    return {text,
-            [=](const SearchedTile& site, const ArrayOfHeads&) { return addresses_by(index, stage, site); }};
-}
-
 /// The output of a kernel whose stores go elsewhere, in natural units.
 struct StoredOutput {
     std::vector<double> value;
@@ -112,26 +104,20 @@ struct StoredOutput {
     std::vector<bool> is_stored;
 };
 
-/// Where the output's elements lie; without values.
-ArrayOfHeads shape_of_output(const Problem& problem, Stage stage) {
-    return {problem.heads, problem.seqlen_q, tile_shape(problem, stage).cols, ValueIndex({})};
-}
-
 /// One block after the other: what is stored twice is that of the last one.
 StoredOutput output_stored(const CauseSearch& world, Stage stage, const OutputStore& store) {
     const Problem& problem = world.recording().problem();
-    const auto size = std::size_t(elements_of(problem, stage));
-    const ArrayOfHeads array = shape_of_output(problem, stage);
+    const ArrayShape shape = array_shape(stage, problem);
+    const auto size = std::size_t(shape.size());
     StoredOutput stored{std::vector<double>(size), std::vector<double>(size), std::vector<bool>(size)};
     const auto blocks = world.once<std::vector<BlockOutput>>(
         fmt::format("computed {}", stage_info(stage).name), [&] { return computed_output(world, stage); });
     for (const auto& [site, own] : *blocks) {
-        const AddressInTile address = store.address(site, array);
+        const AddressInTile address = addresses_by(store.index, stage, site);
         for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
                 const bool moves = !store.where || store.where(site, i, j);
-                const std::int64_t at =
-                    moves ? address(i, j) : origin(site, stage, array) + i * array.cols + j;
+                const std::int64_t at = moves ? address(i, j) : origin(site, stage) + i * shape.cols + j;
                 if (at < 0 || at >= std::ssize(stored.value)) continue;
                 stored.value[std::size_t(at)] = own.value(i, j);
                 stored.error[std::size_t(at)] = own.error(i, j);
@@ -154,8 +140,7 @@ Change stores(Stage stage, const OutputStore& store, double left) {
     return {.result = [=](const SearchedTile& site, Estimate& estimate) {
         const auto stored =
             site.world->once<StoredOutput>(name, [&] { return output_stored(*site.world, stage, store); });
-        const std::int64_t from =
-            origin(site, stage, shape_of_output(site.world->recording().problem(), stage));
+        const std::int64_t from = origin(site, stage);
         for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
             const auto at = std::size_t(from + i);
             estimate.value.data()[i] = stored->is_stored[at] ? stored->value[at] : left;
@@ -168,7 +153,7 @@ Change stores(Stage stage, const OutputStore& store, double left) {
 struct DumpedOutput {
     Stage stage;
     Dtype dtype;
-    ArrayOfHeads array;
+    ValueIndex values;
 
     double error_of(const Observation& seen, Eigen::Index row, Eigen::Index col) const {
         return seen.expected.error(row, col) + cast_bound(dtype, std::abs(seen.expected.value(row, col)));
@@ -176,11 +161,11 @@ struct DumpedOutput {
 
     /// Whether the element may have been stored there.
     bool is_at(std::int64_t address, const Observation& seen, Eigen::Index row, Eigen::Index col) const {
-        return array.values.has(address) &&
-               std::abs(array.values.at(address) - seen.expected.value(row, col)) <= error_of(seen, row, col);
+        return values.has(address) &&
+               std::abs(values.at(address) - seen.expected.value(row, col)) <= error_of(seen, row, col);
     }
     bool is_at_home(const Observation& seen, Eigen::Index row, Eigen::Index col) const {
-        return is_at(origin(seen.site, stage, array) + row * seen.got.cols() + col, seen, row, col);
+        return is_at(origin(seen.site, stage) + row * seen.got.cols() + col, seen, row, col);
     }
 
     /// What others were written over is nowhere, and does not vote.
@@ -188,8 +173,8 @@ struct DumpedOutput {
                                                        Eigen::Index col) const {
         const double expected = seen.expected.value(row, col);
         if (!std::isfinite(expected) || expected == 0) return std::nullopt;
-        const std::int64_t from = origin(seen.site, stage, array);
-        std::vector<std::int64_t> found = array.values.sources(expected, error_of(seen, row, col), from);
+        const std::int64_t from = origin(seen.site, stage);
+        std::vector<std::int64_t> found = values.sources(expected, error_of(seen, row, col), from);
         if (found.empty() || found.size() > most_differences) return std::nullopt;
         for (std::int64_t& address : found) address += from;
         return found;
@@ -201,15 +186,14 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Du
                                               const OutputStore& store) {
     LabelledElements elements(evidence, dumped.stage);
     for (const Observation& seen : evidence.seen) {
-        const AddressInTile address = store.address(seen.site, dumped.array);
-        const std::int64_t from = origin(seen.site, dumped.stage, dumped.array);
+        const AddressInTile address = addresses_by(store.index, dumped.stage, seen.site);
+        const std::int64_t from = origin(seen.site, dumped.stage);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
                 const double expected = seen.expected.value(i, j);
                 const std::int64_t at = address(i, j);
                 const bool is_own = at == from + i * seen.got.cols() + j;
-                if (is_own || !dumped.array.values.has(at) || !std::isfinite(expected) || expected == 0)
-                    continue;
+                if (is_own || !dumped.values.has(at) || !std::isfinite(expected) || expected == 0) continue;
                 const bool stored = dumped.is_at(at, seen, i, j);
                 if (stored != dumped.is_at_home(seen, i, j)) elements.add(seen.site, i, j, stored);
             }
@@ -258,7 +242,7 @@ struct MovedElements {
 MovedElements moved_elements(const Observation& seen, const DumpedOutput& dumped) {
     constexpr Eigen::Index most = 1024;
     constexpr std::size_t few = 96;
-    const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+    const std::int64_t own = origin(seen.site, dumped.stage);
     const Eigen::Index cols = seen.got.cols();
     MovedElements moved{&seen, {}, {}};
     for (Eigen::Index i = std::max<Eigen::Index>(0, seen.got.rows() - most / cols - 1); i < seen.got.rows();
@@ -287,9 +271,9 @@ bool is_written_over(const Observation& seen, std::int64_t from_origin, const Mo
 
 void add_stored(const Observation& seen, std::span<const MovedElement> elements, const DumpedOutput& dumped,
                 const OutputStore& store, StoredElements& stored) {
-    const ValueIndex& values = dumped.array.values;
-    const AddressInTile address = store.address(seen.site, dumped.array);
-    const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+    const ValueIndex& values = dumped.values;
+    const AddressInTile address = addresses_by(store.index, dumped.stage, seen.site);
+    const std::int64_t own = origin(seen.site, dumped.stage);
     for (const MovedElement& element : elements) {
         const std::int64_t at = address(element.row, element.col);
         if (!values.has(at)) continue;
@@ -344,8 +328,8 @@ std::int64_t right_elements_moved(const Evidence& evidence, const DumpedOutput& 
     constexpr Eigen::Index of_tile = 32;
     std::int64_t moved = 0;
     for (const Observation& seen : evidence.seen) {
-        const AddressInTile address = store.address(seen.site, dumped.array);
-        const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+        const AddressInTile address = addresses_by(store.index, dumped.stage, seen.site);
+        const std::int64_t own = origin(seen.site, dumped.stage);
         for (Eigen::Index i = 0; i < seen.got.size(); i += seen.got.size() / of_tile | 1) {
             const Eigen::Index row = i / seen.got.cols();
             const Eigen::Index col = i % seen.got.cols();
@@ -375,7 +359,7 @@ std::vector<AgreeingStore> agreeing_indices(const Evidence& evidence, const Dump
     IndexedArray array = indexed_array(dumped.stage, evidence.problem());
     array.most_number = 32;
     for (const OtherIndex& other : other_indices(array)) {
-        const OutputStore store = store_of(dumped.stage, other.index, text_of_store(other, array.right));
+        const OutputStore store{text_of_store(other, array.right), other.index};
         if (std::ranges::none_of(telling,
                                  [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
             continue;
@@ -395,7 +379,7 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     const Problem& problem = evidence.problem();
-    const bool is_large = elements_of(problem, stage) > largest_output ||
+    const bool is_large = array_shape(stage, problem).size() > largest_output ||
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
@@ -404,10 +388,9 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return dumped.places_of(seen, row, col);
     };
-    if (const auto strides = array_strides(evidence, dumped.array, places)) {
+    if (const auto strides = array_strides(evidence, array_shape(stage, problem), places)) {
         const Index index{{strides->address}, {}};
-        add_stores(evidence, dumped, store_of(stage, index, index.text()), index.text(), strides->choices + 1,
-                   candidates);
+        add_stores(evidence, dumped, {index.text(), index}, index.text(), strides->choices + 1, candidates);
     }
     return candidates;
 }

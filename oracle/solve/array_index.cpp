@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "oracle/describe/edits.h"
@@ -30,11 +31,14 @@ void add_parts(const IndexedArray& array, std::vector<OtherIndex>& all) {
         for (const Coordinate extent : array.extents) add(level, extent);
     }
     for (const CoordinateRange& range : std::span(array.ranges).subspan(parts)) {
-        if (range.coordinate == Coordinate::head)
+        if (range.coordinate == Coordinate::head) {
+            // By the extent rather than by its number: so it holds of other calls as well.
+            add(1, Expr(Coordinate::head) % Coordinate::heads_kv);
             for (const Expr& head : edits(range)) {
                 add(1, head);
                 add(1, head / Coordinate::group);
             }
+        }
         if (range.coordinate == Coordinate::row)
             for (const Expr& row : edits(range)) add(2, Expr(Coordinate::first_row) + row);
         if (range.coordinate == array.tile)
@@ -136,12 +140,11 @@ std::string OtherIndex::text(const Index& right) const {
     return text;
 }
 
-int OtherIndex::choices() const {
-    if (is_layout) return 0;
+int OtherIndex::numbers() const {
     int all = 0;
     for (const std::vector<Expr>* exprs : {&index.parts, &index.extents})
         for (const Expr& one : *exprs) all += one.choices();
-    return std::max(all, 1);
+    return all;
 }
 
 std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
@@ -155,7 +158,7 @@ std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
             const std::int64_t at = other.index.at(element.place);
             return at < 0 || at >= array.size || !element.holds(at);
         });
-        return std::pair(other.choices(), changed);
+        return std::tuple(other.choices(), changed, other.numbers());
     });
     if (found.size() > most) found.resize(most);
     return found;

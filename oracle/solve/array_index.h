@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -30,8 +31,9 @@ struct OtherIndex {
 
     /// "head * 2 in place of head"; of another layout all of it: "[batch][query][head][d]".
     std::string text(const Index& right) const;
+    int numbers() const;
     /// Numbers in it; at least the choice of what is otherwise. A layout has none.
-    int choices() const;
+    int choices() const { return is_layout ? 0 : std::max(numbers(), 1); }
 };
 
 /// Where in an array the number of one element may stand.

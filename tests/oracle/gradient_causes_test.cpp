@@ -237,6 +237,57 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
     }
 }
 
+/// The tile whose rows of lse or delta are taken.
+struct OtherRow {
+    const char* name;
+    TileId (*of)(TileId tile);
+    std::string takes;
+};
+
+TEST(GradientCauses, RowsOfOtherHeadsAndBlocks) {
+    const std::vector<OtherRow> cases = {
+        {"other head",
+         [](TileId tile) {
+             tile.head = 1 - tile.head;
+             return tile;
+         },
+         "1 - head in place of head"},
+        {"block left out",
+         [](TileId tile) {
+             tile.q_block = 0;
+             return tile;
+         },
+         "row in place of query"},
+    };
+    for (const OtherRow& other : cases) {
+        SCOPED_TRACE(other.name);
+        GradientRun run;
+        const auto lse = [&](const TileId& tile, std::int64_t row) {
+            std::vector<float> value(1);
+            run.recording.read_input(Input::lse, tile.batch, tile.head,
+                                     tile.q_block * run.call.problem.block_m + row, 1, value);
+            return double(value[0]);
+        };
+        change_stage(run.recording, Stage::p,
+                     [&](float p, const TileId& tile, std::int64_t row, std::int64_t) {
+                         const double own = lse(tile, row);
+                         const TileId from = other.of(tile);
+                         return float(double(p) * std::exp(own - lse(from, row)));
+                     });
+        EXPECT_EQ(named_gradient(run.recording), "numbers_read_elsewhere (takes lse: " + other.takes + ")");
+        GradientRun of_ds;
+        change_stage(of_ds.recording, Stage::ds,
+                     [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+                         const TileId from = other.of(tile);
+                         const double delta = of_ds.at(Stage::delta, {0, from.head, from.q_block, 0}, row);
+                         return float(of_ds.at(Stage::p, tile, row, col) *
+                                      (of_ds.at(Stage::dp, tile, row, col) - delta));
+                     });
+        EXPECT_EQ(named_gradient(of_ds.recording),
+                  "numbers_read_elsewhere (takes delta: " + other.takes + ")");
+    }
+}
+
 TEST(GradientCauses, TilesThatKeepWhatWasThere) {
     GradientRun run;
     change_stage(run.recording, Stage::dp, [&](float value, TileId tile, std::int64_t row, std::int64_t col) {
