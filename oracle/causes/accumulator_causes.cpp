@@ -2,24 +2,13 @@
 #include <cmath>
 
 #include "oracle/causes/descales.h"
-#include "oracle/causes/rescaling.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
 
 namespace {
-
-std::vector<Candidate> acc_not_carried(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) {
-        site.before.acc.value.setZero();
-        site.before.acc.error.setZero();
-        // A maximum that fell to -inf leaves no factor.
-        site.factor.value.setZero();
-        site.factor.error.setZero();
-    }});
-}
 
 /// Whether what tiles add to their rows are numbers of the type.
 bool added_products_are(const Evidence& evidence, Dtype dtype) {
@@ -132,29 +121,31 @@ std::vector<Candidate> p_of_other_tile(const Evidence&) {
     }});
 }
 
-std::vector<Candidate> uncast_p_multiplied(const Evidence& evidence) {
-    if (evidence.problem().dtype_p == Dtype::f32) return {};
-    return always({.inputs = [](SearchedTile& site) { site.operand_p = site.p; }});
+bool is_p_cast(const Evidence& evidence) {
+    return evidence.problem().dtype_p != Dtype::f32;
+}
+bool is_acc_normalised(const Evidence& evidence) {
+    return evidence.units().acc_normalised;
+}
+bool is_in_acc(const Evidence& evidence) {
+    return evidence.acts == Stage::acc;
+}
+bool is_in_o(const Evidence& evidence) {
+    return evidence.acts == Stage::o;
 }
 
-std::vector<Candidate> p_scale_left(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
+std::vector<NamedConstant> scales_of_p(const Evidence& evidence) {
     const double scale = evidence.units().p_scale;
     if (scale == 1) return {};
-    for (const double by : {scale, 1 / scale}) {
-        candidates.push_back({{{"factor", by == scale ? "p_scale" : "1/p_scale"}},
-                              evidence.acts == Stage::acc
-                                  ? Change{.inputs =
-                                               [=](SearchedTile& site) {
-                                                   site.operand_p.value *= by;
-                                                   site.operand_p.error *= by;
-                                               }}
-                                  : Change{.result = [=](const SearchedTile&, Estimate& o) {
-                                        o.value *= by;
-                                        o.error *= by;
-                                    }}});
-    }
-    return candidates;
+    return {{"p_scale", scale, 0}, {"1/p_scale", 1 / scale, 0}};
+}
+
+Generator p_scale_left() {
+    return all_of(
+        {where_declared(is_in_acc, rewrites_with("factor", scales_of_p,
+                                                 {{var::p_operand, var::p_operand * var::constant}})),
+         where_declared(is_in_o,
+                        rewrites_with("factor", scales_of_p, {{var::result, var::result * var::constant}}))});
 }
 
 }  // namespace
@@ -165,16 +156,20 @@ std::vector<Cause> accumulator_causes() {
     return {
         {"acc_not_rescaled", "recurrence", acc,
          "the O accumulator is not rescaled when the running maximum rises", "acc *= exp(m_old - m_new)",
-         not_rescaled, "--input ramped"},
+         rescaled_by(1), "--input ramped"},
         {"acc_rescaled_inversely", "recurrence", acc, "the O accumulator is rescaled by exp(m_new - m_old)",
-         "the order of the two maxima in the rescaling factor", rescaled_inversely, "--input ramped"},
+         "the order of the two maxima in the rescaling factor",
+         rescaled_by(if_any(var::factor, 1 / var::factor)), "--input ramped"},
         {"acc_rescaled_twice", "recurrence", acc, "the O accumulator is rescaled twice",
-         "acc *= exp(m_old - m_new)", rescaled_twice, "--input ramped"},
+         "acc *= exp(m_old - m_new)", rescaled_by(var::factor * var::factor), "--input ramped"},
         {"not_multiplied_with_l", "recurrence", acc,
          "the output so far is not multiplied with the row sum that it was divided by",
-         "l_old in the update of O", not_multiplied_with_l},
+         "l_old in the update of O",
+         where_declared(
+             is_acc_normalised,
+             rewrites({{var::acc_before, if_any(var::l_before, var::acc_before / var::l_before)}}))},
         {"acc_not_carried", "recurrence", acc, "the O accumulator starts anew in every KV tile",
-         "where the accumulator is zeroed", acc_not_carried},
+         "where the accumulator is zeroed", rewrites({{var::acc_before, 0}, {var::factor, 0}})},
         {"half_accumulator", "precision", acc, "the O accumulator is kept in a 16-bit type",
          "the type of the accumulator; declare dtype_acc where it is meant", half_accumulator,
          "--input distinct_v"},
@@ -189,13 +184,13 @@ std::vector<Cause> accumulator_causes() {
         {"descale_v_of_other_head", "fp8 scale", end, "the descale of V is that of another head",
          "the index into the descales", descale_of_other_head},
         {"p_scale_left", "fp8 scale", end, "the scale of P is not taken off, or taken off twice",
-         "where products of scaled P are divided by its scale", p_scale_left},
+         "where products of scaled P are divided by its scale", p_scale_left()},
         {"uncast_p_multiplied",
          "precision",
          acc,
          "P multiplies V before its cast",
          "declare dtype_p where it is meant",
-         uncast_p_multiplied,
+         where_declared(is_p_cast, rewrites({{var::p_operand, var::p}})),
          {},
          true},
     };

@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracle/causes/signature.h"
+#include "oracle/causes/other_heads.h"
+#include "oracle/causes/rewrites.h"
 
 namespace tilescope {
 
 namespace {
 
-std::vector<Candidate> bias_missing(const Evidence& evidence) {
-    if (!evidence.call().read_bias) return {};
+std::vector<Candidate> bias_missing(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) { site.own_call().read_bias = nullptr; }});
 }
 
-std::vector<Candidate> bias_before_scale(const Evidence& evidence) {
-    if (!evidence.call().read_bias) return {};
+std::vector<Candidate> bias_before_scale(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) {
         HeadCall& call = site.own_call();
         call.read_bias = [read = call.read_bias, scale = float(call.problem.sm_scale)](
@@ -26,30 +25,25 @@ std::vector<Candidate> bias_before_scale(const Evidence& evidence) {
     }});
 }
 
-/// The bias of another head, or of the first batch entry.
+bool has_bias(const Evidence& evidence) {
+    return evidence.call().read_bias != nullptr;
+}
+
+Change has_bias_of(const Expr& batch, const Expr& head) {
+    return {.inputs = [=](SearchedTile& site) {
+        const Place place = head_place(site);
+        const std::int64_t from = head.at(place);
+        const std::int64_t heads = site.call->problem.heads;
+        site.own_call().read_bias = site.world->call(batch.at(place), (from + heads) % heads)->read_bias;
+    }};
+}
+
 std::vector<Candidate> bias_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!evidence.call().read_bias) return {};
-    const std::int64_t heads = evidence.problem().heads;
-    const auto add = [&](std::string which, std::function<TileId(const SearchedTile&)> place) {
-        const auto change = [place = std::move(place)](SearchedTile& site) {
-            const TileId from = place(site);
-            if (from.head >= site.call->problem.heads) return;
-            site.own_call().read_bias = site.world->call(from.batch, from.head)->read_bias;
-        };
-        candidates.push_back({{{"which", std::move(which)}}, {.inputs = change}, 1});
-    };
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16) && heads > 1; ++head)
-        add(digits(head), [=](const SearchedTile& s) { return TileId{s.id.batch, head, 0, 0}; });
-    for (const std::int64_t offset : {-1, 1}) {
-        if (heads == 1) break;
-        add(offset < 0 ? "the one before" : "the next one", [=](const SearchedTile& s) {
-            const std::int64_t there = s.call->problem.heads;
-            return TileId{s.id.batch, (s.id.head + offset + there) % there, 0, 0};
-        });
-    }
+    for (const OtherHead& other : other_heads(evidence))
+        candidates.push_back({{{"head", other.head.text()}}, has_bias_of(Coordinate::batch, other.head), 1});
     if (evidence.problem().batch > 1)
-        add("that of batch 0", [](const SearchedTile& s) { return TileId{0, s.id.head, 0, 0}; });
+        candidates.push_back({{{"batch", "0"}}, has_bias_of(0, Coordinate::head), 1});
     return candidates;
 }
 
@@ -57,72 +51,25 @@ bool has_alibi(const Evidence& evidence) {
     return evidence.problem().alibi != Alibi::none;
 }
 
-std::vector<Candidate> alibi_missing(const Evidence& evidence) {
-    if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](SearchedTile& site) { site.own_call().alibi_slope = 0; }});
-}
-
-std::vector<Candidate> alibi_sign(const Evidence& evidence) {
-    if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](SearchedTile& site) { site.own_call().alibi_slope *= -1; }});
-}
-
-/// A factor that the scores have and the slope should not, or the other way round.
-std::vector<Candidate> alibi_scaled(const Evidence& evidence) {
+/// Slopes are those of a batch entry, or of all of them.
+std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!has_alibi(evidence)) return {};
-    for (const NamedConstant& constant : known_constants(evidence)) {
-        candidates.push_back(
-            {{{"factor", constant.name}},
-             {.inputs = [by = constant.value](SearchedTile& site) { site.own_call().alibi_slope *= by; }},
-             1});
+    for (const OtherHead& other : other_heads(evidence)) {
+        const auto change = [head = other.head](SearchedTile& site) {
+            const std::vector<float>& slopes = site.world->recording().side_inputs().alibi_slopes;
+            const std::int64_t heads = site.call->problem.heads;
+            const std::int64_t first = std::ssize(slopes) > heads ? site.id.batch * heads : 0;
+            const std::int64_t count = std::ssize(slopes);
+            site.own_call().alibi_slope =
+                double(slopes[std::size_t((first + head.at(head_place(site)) + count) % count)]);
+        };
+        candidates.push_back({{{"head", other.head.text()}}, {.inputs = change}, other.free_parameters});
     }
     return candidates;
 }
 
-const std::vector<float>& slopes_of(const SearchedTile& site) {
-    return site.world->recording().side_inputs().alibi_slopes;
-}
-
-std::int64_t slope_count(const SearchedTile& site) {
-    return std::ssize(slopes_of(site));
-}
-
-std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!has_alibi(evidence)) return {};
-    const auto add = [&](std::string name, int free, auto index) {
-        candidates.push_back({{{"head", std::move(name)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       const std::vector<float>& slopes = slopes_of(site);
-                                       const auto at = std::size_t(index(site));
-                                       if (at < slopes.size())
-                                           site.own_call().alibi_slope = double(slopes[at]);
-                                   }},
-                              free});
-    };
-    const std::int64_t heads = evidence.problem().heads;
-    // Slopes are those of a batch entry, or of all of them.
-    const auto first = [](const SearchedTile& s) {
-        return slope_count(s) > s.call->problem.heads ? s.id.batch * s.call->problem.heads : 0;
-    };
-    if (heads != evidence.problem().heads_kv)
-        add("its KV head", 0,
-            [=](const SearchedTile& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1,
-        [=](const SearchedTile& s) { return (first(s) + s.id.head + 1) % slope_count(s); });
-    add("the one before", 1,
-        [=](const SearchedTile& s) { return (first(s) + s.id.head + slope_count(s) - 1) % slope_count(s); });
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const SearchedTile& s) { return first(s) + head; });
-    return candidates;
-}
-
 /// Of linear slopes the offset follows from the difference, which is the slope times the offset.
-std::vector<Candidate> alibi_offset(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!has_alibi(evidence)) return {};
+std::vector<NamedConstant> alibi_offsets(const Evidence& evidence) {
     std::vector<std::int64_t> columns = {-1, 1};
     const Problem entry = evidence.call().problem;
     for (const std::int64_t known : {entry.seqlen_kv - entry.seqlen_q, entry.seqlen_q - entry.seqlen_kv})
@@ -145,13 +92,9 @@ std::vector<Candidate> alibi_offset(const Evidence& evidence) {
             if (at != 0 && std::ranges::find(columns, at) == columns.end()) columns.push_back(at);
         }
     }
-    for (const std::int64_t shift : columns) {
-        candidates.push_back(
-            {{{"columns", digits(shift)}},
-             {.inputs = [=](SearchedTile& site) { site.own_call().alibi_shift += double(shift); }},
-             1});
-    }
-    return candidates;
+    std::vector<NamedConstant> offsets;
+    for (const std::int64_t shift : columns) offsets.push_back({digits(shift), double(shift)});
+    return offsets;
 }
 
 }  // namespace
@@ -160,22 +103,28 @@ std::vector<Cause> bias_causes() {
     const std::vector<Stage> s = {Stage::s};
     return {
         {"bias_missing", "sink, ALiBi, bias", s, "the additive bias is not added", "where the bias is loaded",
-         bias_missing},
+         where_declared(has_bias, bias_missing)},
         {"bias_before_scale", "order", s, "the bias is added before the product with sm_scale",
-         "the order of bias and sm_scale", bias_before_scale},
+         "the order of bias and sm_scale", where_declared(has_bias, bias_before_scale)},
         {"bias_of_other_head", "sink, ALiBi, bias", s,
          "the additive bias is that of another head or batch entry", "the strides of the bias",
-         bias_of_other_head, "--shape with several heads"},
+         where_declared(has_bias, bias_of_other_head), "--shape with several heads"},
         {"alibi_missing", "sink, ALiBi, bias", s, "ALiBi is not added", "where the slope is applied",
-         alibi_missing},
+         where_declared(has_alibi, rewrites({{var::alibi_slope, 0}}))},
         {"alibi_sign", "sink, ALiBi, bias", s, "ALiBi is added with the other sign",
-         "the sign of slope times distance", alibi_sign},
+         "the sign of slope times distance",
+         where_declared(has_alibi, rewrites({{var::alibi_slope, -1 * var::alibi_slope}}))},
         {"alibi_scaled", "sink, ALiBi, bias", s, "the ALiBi slope is multiplied with a constant too many",
-         "the order of ALiBi and sm_scale, and log2(e)", alibi_scaled},
+         "the order of ALiBi and sm_scale, and log2(e)",
+         where_declared(has_alibi, rewrites_with("factor", known_constants,
+                                                 {{var::alibi_slope, var::alibi_slope * var::constant}}))},
         {"alibi_of_other_head", "sink, ALiBi, bias", s, "the ALiBi slope is that of another head",
-         "the index into the slopes", alibi_of_other_head, "--shape with several heads"},
+         "the index into the slopes", where_declared(has_alibi, alibi_of_other_head),
+         "--shape with several heads"},
         {"alibi_offset", "sink, ALiBi, bias", s, "the distance of ALiBi is counted from another diagonal",
-         "the key index and the diagonal that ALiBi takes", alibi_offset},
+         "the key index and the diagonal that ALiBi takes",
+         where_declared(has_alibi, rewrites_with("columns", alibi_offsets,
+                                                 {{var::alibi_shift, var::alibi_shift + var::constant}}))},
     };
 }
 

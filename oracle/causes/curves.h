@@ -6,6 +6,7 @@
 
 #include "dump/schema/dtype.h"
 #include "oracle/causes/table.h"
+#include "oracle/describe/real.h"
 #include "oracle/solve/curve.h"
 
 namespace tilescope {
@@ -32,12 +33,6 @@ class Thinned {
     std::int64_t right_step_ = 1;
     std::int64_t wrong_ = 0;
     std::int64_t right_ = 0;
-};
-
-/// A value that may be off by `error`.
-struct Uncertain {
-    double value = 0;
-    double error = 0;
 };
 
 /// What a value becomes; where its error leaves open on which side of a step it is, both pass.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "oracle/causes/other_heads.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -150,40 +151,27 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
     for (const DescaledOperand& operand : applied_here(evidence)) {
         const Descale& descale = side.*operand.descale;
         if (descale.heads <= 1) continue;
-        const auto descale_of = [of = operand.descale](const SearchedTile& site) -> const Descale& {
-            return site.world->recording().side_inputs().*of;
-        };
-        const auto entries_of = [=](const SearchedTile& site) {
-            return descale_of(site).heads * site.world->recording().problem().batch;
-        };
-        const auto add = [&](std::string map, int free, auto index) {
-            const auto wrong = [=](const SearchedTile& site,
+        const Coordinate own = operand.stage == Stage::q ? Coordinate::head : Coordinate::kv_head;
+        std::vector<OtherHead> others = other_heads(evidence, own, descale.heads);
+        if (descale.heads < evidence.problem().heads) others.push_back({Coordinate::head, 0});
+        for (const OtherHead& other : others) {
+            const auto wrong = [=, of = operand.descale, head = other.head](
+                                   const SearchedTile& site,
                                    const Eigen::VectorXd& right) -> Eigen::VectorXd {
-                const std::int64_t at = index(site);
-                if (at < entries_of(site)) return rows_of_entry(descale_of(site), at, right.size());
+                const Descale& there = site.world->recording().side_inputs().*of;
+                const std::int64_t entries = there.heads * site.world->recording().problem().batch;
+                const std::int64_t at = site.id.batch * there.heads + head.at(head_place(site));
+                // One step beyond either end is the other end, as where the array is one of a kind.
+                const bool is_step = !head.is(Coordinate::head);
+                if (at < entries || is_step)
+                    return rows_of_entry(there, (at + entries) % entries, right.size());
                 const auto ratio = beyond.find({site.id.batch, site.id.head});
                 return ratio == beyond.end() ? right : right * ratio->second;
             };
-            candidates.push_back({{{"operand", operand.name}, {"map", std::move(map)}},
+            candidates.push_back({{{"operand", operand.name}, {"head", other.head.text()}},
                                   applies(operand, evidence.acts, wrong),
-                                  free});
-        };
-        if (descale.heads < evidence.problem().heads) {
-            add("query head", 0, [=](const SearchedTile& site) {
-                return site.id.batch * descale_of(site).heads + site.id.head;
-            });
+                                  other.free_parameters});
         }
-        const auto own = [=, stage = operand.stage](const SearchedTile& site) {
-            const std::int64_t head =
-                stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
-            return site.id.batch * descale_of(site).heads + head;
-        };
-        add("the next one", 1, [=](const SearchedTile& site) { return (own(site) + 1) % entries_of(site); });
-        add("the one before", 1,
-            [=](const SearchedTile& site) { return (own(site) + entries_of(site) - 1) % entries_of(site); });
-        for (std::int64_t head = 0; head < std::min<std::int64_t>(descale.heads, 16); ++head)
-            add("head " + digits(head), 1,
-                [=](const SearchedTile& site) { return site.id.batch * descale_of(site).heads + head; });
     }
     return candidates;
 }

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "oracle/causes/curves.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/formula/scores.h"
 #include "oracle/replay/tiles.h"
 #include "oracle/solve/combination.h"
@@ -13,17 +13,6 @@
 namespace tilescope {
 
 namespace {
-
-std::vector<Candidate> delta_missing(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) {
-        site.delta.value.setZero();
-        site.delta.error.setZero();
-    }});
-}
-
-std::vector<Candidate> delta_added(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) { site.delta.value *= -1; }});
-}
 
 /// Row i + n of the tile in row i, around its end.
 void rotate_rows(std::int64_t n, Matrix& values) {
@@ -72,21 +61,9 @@ bool is_backward(const Evidence& evidence) {
 }
 
 /// The logarithm to one base taken for one to the other.
-std::vector<Candidate> lse_of_other_base(const Evidence& evidence) {
-    if (!is_backward(evidence)) return {};
+std::vector<NamedConstant> factor_of_base(const Evidence& evidence) {
     const bool is_base_two = evidence.units().lse_log_base == LogBase::two;
-    const double factor = is_base_two ? std::numbers::log2e : std::numbers::ln2;
-    return always({.inputs = [=](SearchedTile& site) { site.m.value *= factor; }});
-}
-
-/// exp(s - m) with the largest score of the tile.
-std::vector<Candidate> maximum_for_lse(const Evidence& evidence) {
-    if (!is_backward(evidence)) return {};
-    return always({.inputs = [](SearchedTile& site) {
-        const Matrix scores = finished_scores(site).value;
-        for (Eigen::Index i = 0; i < scores.rows() && scores.cols() > 0; ++i)
-            site.m.value(i, 0) = scores.row(i).maxCoeff();
-    }});
+    return {{"", is_base_two ? std::numbers::log2e : std::numbers::ln2, 0}};
 }
 
 std::vector<Candidate> cap_derivative_missing(const Evidence& evidence) {
@@ -276,9 +253,9 @@ std::vector<Cause> gradient_causes() {
     const std::vector<Stage> of_keys = {Stage::dk, Stage::dv};
     return {
         {"delta_missing", "constants", ds, "delta is not subtracted from dp", "ds = p (dp - delta)",
-         delta_missing},
+         rewrites({{var::delta, 0}})},
         {"delta_added", "constants", ds, "delta is added to dp in place of being subtracted",
-         "ds = p (dp - delta)", delta_added},
+         "ds = p (dp - delta)", rewrites({{var::delta, -1 * var::delta}})},
         {"o_of_other_row",
          "layout",
          {Stage::delta},
@@ -290,13 +267,13 @@ std::vector<Cause> gradient_causes() {
          {Stage::p},
          "lse is taken for a logarithm to the other base",
          "exp or exp2, and the factor log2e or ln2 on lse",
-         lse_of_other_base},
+         where_declared(is_backward, rewrites_with("", factor_of_base, {{var::m, var::m * var::constant}}))},
         {"maximum_for_lse",
          "recurrence",
          {Stage::p},
          "P is computed with a maximum in place of lse",
          "what is subtracted from the scores in the backward pass",
-         maximum_for_lse},
+         where_declared(is_backward, rewrites({{var::m, var::m_tile}}))},
         {"cap_derivative_missing", "constants", ds,
          "ds is not multiplied with the derivative of the soft cap", "ds (1 - tanh(s / cap)^2)",
          cap_derivative_missing},

@@ -1,71 +1,16 @@
-#include <cmath>
-#include <numbers>
-
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/causes/sinks.h"
 
 namespace tilescope {
 
 namespace {
 
-/// `value` of maximum and logarithm of the sum, in place of their sum.
-Change holds(std::function<double(double m, double log_l)> value) {
-    return {.result = [value = std::move(value)](const SearchedTile& site, Estimate& lse) {
-        const RunningState whole = whole_state(site);
-        for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
-            const double m = whole.m.value(i, 0);
-            if (!std::isfinite(lse.value(i, 0)) || !std::isfinite(m)) continue;
-            // A sink that joins in the end is in the logarithm.
-            const double log_l = lse.value(i, 0) - m;
-            lse.value(i, 0) = value(m, log_l);
-            lse.error(i, 0) = 2 * lse.error(i, 0) + 4 * u_f32 * (std::abs(lse.value(i, 0)) + std::abs(m));
-        }
-    }};
+std::vector<NamedConstant> base_of_lse(const Evidence& evidence) {
+    return bases_but(evidence.units().lse_log_base);
 }
 
-std::vector<Candidate> lse_in_other_base(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const bool two = evidence.units().lse_log_base == LogBase::two;
-    for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
-        const char* base = factor > 1 ? "2 where e is declared" : "e where 2 is declared";
-        const int free = (factor > 1) == two ? 1 : 0;
-        candidates.push_back(
-            {{{"base", base}}, holds([=](double m, double log_l) { return factor * (m + log_l); }), free});
-        candidates.push_back({{{"base", base}, {"of", "m alone"}},
-                              holds([=](double m, double log_l) { return factor * m + log_l; }),
-                              free + 1});
-        candidates.push_back({{{"base", base}, {"of", "log l alone"}},
-                              holds([=](double m, double log_l) { return m + factor * log_l; }),
-                              free + 1});
-    }
-    return candidates;
-}
-
-std::vector<Candidate> lse_without_max(const Evidence&) {
-    return always(holds([](double, double log_l) { return log_l; }));
-}
-
-std::vector<Candidate> lse_without_log(const Evidence&) {
-    return always({.result = [](const SearchedTile& site, Estimate& lse) {
-        const RunningState whole = whole_state(site);
-        for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
-            if (!std::isfinite(lse.value(i, 0))) continue;
-            const double l = std::exp(lse.value(i, 0) - whole.m.value(i, 0));
-            lse.error(i, 0) = lse.error(i, 0) * (1 + l) + 4 * u_f32 * (std::abs(whole.m.value(i, 0)) + l);
-            lse.value(i, 0) = whole.m.value(i, 0) + l;
-        }
-    }});
-}
-
-std::vector<Candidate> lse_without_sum(const Evidence&) {
-    return always(holds([](double m, double) { return m; }));
-}
-
-std::vector<Candidate> lse_sign(const Evidence&) {
-    std::vector<Candidate> candidates = always(holds([](double m, double log_l) { return -(m + log_l); }));
-    candidates.push_back({{{"of", "rows that see no key as well"}},
-                          {.result = [](const SearchedTile&, Estimate& lse) { lse.value *= -1; }}});
-    return candidates;
+Generator in_other_base(const Expr& becomes) {
+    return rewrites_with("base", base_of_lse, {{var::result, becomes}});
 }
 
 }  // namespace
@@ -78,16 +23,20 @@ std::vector<Cause> lse_causes() {
          lse,
          "the log-sum-exp is stored to another base than declared",
          "declare log_base of /outputs/lse where it is meant; otherwise look at log2(e) or ln 2 in the store",
-         lse_in_other_base,
+         all_of({in_other_base(var::constant * (var::m + var::log_l)),
+                 told({"of", "m alone"}, in_other_base(var::constant * var::m + var::log_l), 1),
+                 told({"of", "log l alone"}, in_other_base(var::m + var::constant * var::log_l), 1)}),
          {},
          true},
         {"lse_without_max", "constants", lse, "the log-sum-exp lacks the row maximum", "lse = m + log(l)",
-         lse_without_max},
+         rewrites({{var::result, var::log_l}})},
         {"lse_without_sum", "constants", lse, "the log-sum-exp is the row maximum alone", "lse = m + log(l)",
-         lse_without_sum},
+         rewrites({{var::result, var::m}})},
         {"lse_without_log", "constants", lse, "the row sum is added without its logarithm",
-         "lse = m + log(l)", lse_without_log},
-        {"lse_sign", "constants", lse, "the log-sum-exp has the wrong sign", "lse = m + log(l)", lse_sign},
+         "lse = m + log(l)", rewrites({{var::result, var::m + exp(var::log_l)}})},
+        {"lse_sign", "constants", lse, "the log-sum-exp has the wrong sign", "lse = m + log(l)",
+         all_of({rewrites({{var::result, -1 * (var::m + var::log_l)}}),
+                 told({"of", "rows that see no key as well"}, rewrites({{var::result, -1 * var::result}}))})},
         {"lse_sink_missing",
          "sink, ALiBi, bias",
          lse,

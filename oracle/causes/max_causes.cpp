@@ -2,23 +2,15 @@
 #include <bit>
 #include <cmath>
 #include <map>
-#include <numbers>
 
 #include "oracle/causes/phantoms.h"
 #include "oracle/causes/readable_values.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/causes/sinks.h"
 
 namespace tilescope {
 
 namespace {
-
-std::vector<Candidate> m_not_carried(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) {
-        site.before.m.value.setConstant(-infinity);
-        site.before.m.error.setZero();
-    }});
-}
 
 /// Values that several wrong rows of first tiles hold, and those that kernels begin with.
 std::vector<double> first_values(const Evidence& evidence) {
@@ -38,19 +30,11 @@ std::vector<double> first_values(const Evidence& evidence) {
     return values;
 }
 
-std::vector<Candidate> m_starts_at(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const double value : first_values(evidence)) {
-        candidates.push_back({{{"value", digits(value)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       if (!site.begins) return;
-                                       site.before.m.value.setConstant(value);
-                                       site.before.m.error.setConstant(4 * u_f32 * std::abs(value));
-                                   }},
-                              value == 0 ? 0 : 1});
-    }
-    return candidates;
+std::vector<NamedConstant> constants_of_start(const Evidence& evidence) {
+    std::vector<NamedConstant> constants;
+    for (const double value : first_values(evidence))
+        constants.push_back({digits(value), value, value == 0 ? 0 : 1});
+    return constants;
 }
 
 /// From here on the scores are those that the softmax sees.
@@ -174,22 +158,8 @@ std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const bool two = evidence.units().m_log_base == LogBase::two;
-    for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
-        candidates.push_back({{{"base", factor > 1 ? "2 where e is declared" : "e where 2 is declared"}},
-                              {.inputs = [=](SearchedTile& site) { site.before.m.value /= factor; },
-                               .result =
-                                   [=](const SearchedTile&, Estimate& m) {
-                                       m.value *= factor;
-                                       m.error = (m.error * factor + 4 * u_f32 * m.value.cwiseAbs()).eval();
-                                       for (Eigen::Index i = 0; i < m.value.size(); ++i)
-                                           if (std::isinf(m.value.data()[i])) m.error.data()[i] = 0;
-                                   }},
-                              (factor > 1) == two ? 1 : 0});
-    }
-    return candidates;
+std::vector<NamedConstant> base_of_maximum(const Evidence& evidence) {
+    return bases_but(evidence.units().m_log_base);
 }
 
 std::vector<Candidate> m_includes_tail(const Evidence&) {
@@ -267,17 +237,21 @@ std::vector<Cause> max_causes() {
     const std::vector<Stage> m = {Stage::m};
     return {
         {"m_not_carried", "recurrence", m, "the running maximum starts anew in every KV tile",
-         "the maximum with the one before the tile", m_not_carried,
+         "the maximum with the one before the tile", rewrites({{var::m_before, number(-infinity)}}),
          "--input ramped reversed, or any where the maximum falls"},
         {"m_starts_at", "recurrence", m, "the running maximum starts at a number instead of -inf",
-         "the initial value of the row maximum", m_starts_at, "--input negative"},
+         "the initial value of the row maximum",
+         rewrites_with("value", constants_of_start, {{var::m_start, var::constant}}), "--input negative"},
         {"m_includes_tail", "tail", m, "keys past seqlen_kv take part in the row maximum",
          "the mask of the last KV tile", m_includes_tail,
          "--input negative with seqlen_kv that no tile divides"},
         {"max_of_bits", "reduction", m, "the maximum is taken of the bits of scores as signed integers",
          "atomicMax on a float: negative scores are in the other order", max_of_bits, "--input negative"},
         {"m_in_other_base", "constants", m, "the maximum is kept in another base than its scores",
-         "log2(e) in the scores and in their maximum", m_in_other_base},
+         "log2(e) in the scores and in their maximum",
+         rewrites_with(
+             "base", base_of_maximum,
+             {{var::m_before, var::m_before / var::constant}, {var::result, var::result * var::constant}})},
         {"sink_missing",
          "sink, ALiBi, bias",
          {Stage::m, Stage::l},

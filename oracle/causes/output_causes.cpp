@@ -3,7 +3,7 @@
 #include <numbers>
 #include <optional>
 
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/causes/sinks.h"
 #include "oracle/causes/staged_output.h"
 
@@ -11,74 +11,9 @@ namespace tilescope {
 
 namespace {
 
-using Divisor = std::function<void(double& l, double& error)>;
-
-/// What the rows of acc are divided by, in place of l: where the splits have come together.
-Change divides_by(Divisor changed) {
-    return {.inputs = [changed = std::move(changed)](SearchedTile& site) {
-        RunningState whole = whole_state(site);
-        for (Eigen::Index i = 0; i < whole.l.value.rows(); ++i) {
-            if (whole.l.value(i, 0) != 0) changed(whole.l.value(i, 0), whole.l.error(i, 0));
-        }
-        HeadCall& call = site.own_call();
-        call.problem.kv_tiles_per_split = 0;
-        call.problem.split_starts.clear();
-        call.problem.l_lanes = 1;
-        site.splits = {std::move(whole)};
-    }};
-}
-
-/// The same in each split, before they are weighted.
-Change divides_splits_by(Divisor changed) {
-    return {.inputs = [changed = std::move(changed)](SearchedTile& site) {
-        for (RunningState& split : site.splits) {
-            for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
-                const double l = split.l.value(i, 0);
-                if (l == 0) continue;
-                double divisor = l;
-                double error = 0;
-                changed(divisor, error);
-                split.acc.value.row(i) *= l / divisor;
-                split.acc.error.row(i) *= l / divisor;
-                split.acc.error.row(i) += 4 * u_f32 * split.acc.value.row(i).cwiseAbs();
-            }
-        }
-    }};
-}
-
 bool is_split(const Evidence& evidence) {
     const Problem& problem = evidence.problem();
     return problem.splits() > 1;
-}
-
-/// Where splits are combined, the division is made in each of them, or after them.
-void add_divisor(const Evidence& evidence, std::vector<CauseParameter> parameters, const Divisor& divisor,
-                 int free, std::vector<Candidate>& candidates) {
-    candidates.push_back({parameters, divides_by(divisor), free});
-    if (!is_split(evidence)) return;
-    parameters.push_back({"in", "each split"});
-    candidates.push_back({std::move(parameters), divides_splits_by(divisor), free});
-}
-
-std::vector<Candidate> not_normalised(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const auto by_one = [](double& l, double& error) {
-        l = 1;
-        error = 0;
-    };
-    add_divisor(evidence, {}, by_one, 0, candidates);
-    return candidates;
-}
-
-std::vector<Candidate> double_normalised(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const auto twice = [](double& l, double& error) {
-        error *= 2 * l;
-        l *= l;
-        error += u_f32 * l;
-    };
-    add_divisor(evidence, {}, twice, 0, candidates);
-    return candidates;
 }
 
 /// What is added to l, by the dump: acc / o - l.
@@ -102,39 +37,23 @@ std::vector<double> epsilons(const Evidence& evidence) {
     return all;
 }
 
-std::vector<Candidate> epsilon_in_denominator(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const double epsilon : epsilons(evidence)) {
-        const auto added = [=](double& l, double& error) {
-            l += epsilon;
-            error += u_f32 * l;
-        };
-        add_divisor(evidence, {{"value", digits(epsilon)}}, added, 1, candidates);
-    }
-    return candidates;
+std::vector<NamedConstant> constants_of_guard(const Evidence& evidence) {
+    std::vector<NamedConstant> constants;
+    for (const double epsilon : epsilons(evidence)) constants.push_back({digits(epsilon), epsilon});
+    return constants;
 }
 
-std::vector<Candidate> output_constant(const Evidence& evidence) {
-    std::vector<NamedConstant> constants;
-    if (!evidence.direct()) {
-        constants = known_constants(evidence);
-    } else if (const auto ratio = constant_ratio(evidence)) {
-        constants = {named(evidence, ratio->value, ratio->uncertainty)};
-    }
-    std::vector<Candidate> candidates;
-    for (const NamedConstant& constant : constants) {
-        candidates.push_back({{{"factor", constant.name}},
-                              {.result =
-                                   [by = constant.value](const SearchedTile&, Estimate& o) {
-                                       o.value *= by;
-                                       o.error *= std::abs(by);
-                                   }},
-                              1,
-                              0,
-                              false,
-                              true});
-    }
-    return candidates;
+/// What acc is divided by: where splits are combined, in each of them or after them.
+Generator divides_by(const Expr& of_row, const Expr& of_split, const Constants& constants) {
+    return all_of(
+        {rewrites_with("value", constants, {{var::l, of_row}}),
+         where_declared(is_split, told({"in", "each split"},
+                                       rewrites_with("value", constants, {{var::divisor, of_split}})))});
+}
+Generator divides_by(const Expr& of_row, const Expr& of_split) {
+    return all_of(
+        {rewrites({{var::l, of_row}}),
+         where_declared(is_split, told({"in", "each split"}, rewrites({{var::divisor, of_split}})))});
 }
 
 std::vector<Candidate> split_dropped(const Evidence& evidence) {
@@ -281,9 +200,9 @@ std::vector<Cause> output_causes() {
     const std::vector<Stage> stored = {Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
         {"not_normalised", "constants", o, "the output is not divided by the row sum", "acc / l at the end",
-         not_normalised},
+         divides_by(1, 1)},
         {"double_normalised", "constants", o, "the output is divided by the row sum twice",
-         "acc / l at the end", double_normalised},
+         "acc / l at the end", divides_by(var::l * var::l, var::divisor * var::divisor)},
         {"zero_row_convention", "guards", both, "rows that see no key hold another value than declared",
          "declare empty_row of the output where it is meant", zero_row_convention,
          "--causal with seqlen_q above seqlen_kv", true},
@@ -296,7 +215,9 @@ std::vector<Cause> output_causes() {
         {"split_base_mixed", "split / combine", both, "splits are weighted with an lse of the other base",
          "exp or exp2 of the differences of lse", split_base_mixed},
         {"epsilon_in_denominator", "guards", o, "a number is added to the row sum before the division",
-         "the guard of the division", epsilon_in_denominator, "--causal with short rows"},
+         "the guard of the division",
+         divides_by(var::l + var::constant, var::divisor + var::constant, constants_of_guard),
+         "--causal with short rows"},
         {"operand_stored_as_o", "unwritten / stale", o,
          "the output holds the operand in whose shared memory it is staged",
          "the barrier and the fence between the stores to shared memory and the copy from it",
@@ -306,7 +227,8 @@ std::vector<Cause> output_causes() {
         {"o_precision", "precision", stored, "the output is rounded to another type than it is stored in",
          "the conversion before the store", o_precision},
         {"output_constant", "constants", stored, "the output is multiplied with a constant too many",
-         "the factors after the sum", output_constant},
+         "the factors after the sum",
+         rewrites_with("factor", constants_of_results, {{var::result, var::result * var::constant}}, true)},
     };
 }
 

@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "dump/schema.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 
 namespace tilescope {
 
@@ -76,14 +76,6 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     return candidates;
 }
 
-void scale_argument(double factor, SearchedTile& site) {
-    take_finished_scores(site);
-    for (Estimate* part : {&site.dumped_s, &site.m}) {
-        part->value *= factor;
-        for (Eigen::Index i = 0; i < part->error.size(); ++i) part->error.data()[i] *= std::abs(factor);
-    }
-}
-
 /// The factor on the argument that the dump shows, from rows where p is neither 0 nor 1.
 std::vector<NamedConstant> argument_factors(const Evidence& evidence) {
     if (!evidence.direct()) {
@@ -110,16 +102,13 @@ std::vector<NamedConstant> argument_factors(const Evidence& evidence) {
 
 std::vector<Candidate> exp_base(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const NamedConstant& factor : argument_factors(evidence)) {
-        const Change change{.inputs = [=](SearchedTile& site) { scale_argument(factor.value, site); }};
-        candidates.push_back({{{"factor", factor.name}}, change, 1, 0, false, true});
+    for (const NamedConstant& by : argument_factors(evidence)) {
+        const Expr factor = number(by.value);
+        const Change change = rewritten({{var::s, var::s * factor}, {var::m, var::m * factor}});
+        candidates.push_back({{{"factor", by.name}}, change, 1, 0, false, true});
         if (evidence.direct()) continue;
-        candidates.push_back({{{"factor", factor.name}, {"of", "p and the factor of l and acc"}}, change, 1});
-        candidates.back().change.rescaling = [by = factor.value](Estimate& rescaling) {
-            rescaling.error = rescaling.error.cwiseProduct(
-                rescaling.value.unaryExpr([=](double x) { return x > 0 ? by * std::pow(x, by - 1) : 1; }));
-            rescaling.value = rescaling.value.array().pow(by);
-        };
+        candidates.push_back({{{"factor", by.name}, {"of", "p and the factor of l and acc"}}, change, 1});
+        candidates.back().change.rescaling = {{var::factor, exp(factor * log(var::factor))}};
     }
     return candidates;
 }
@@ -159,21 +148,6 @@ std::vector<Candidate> exponent_rounded(const Evidence& evidence) {
     return candidates;
 }
 
-/// Where there was none, inf is left, or nothing is subtracted.
-std::vector<Candidate> p_of_old_max(const Evidence&) {
-    std::vector<Candidate> candidates;
-    for (const bool is_guarded : {false, true}) {
-        const auto old_max = [=](SearchedTile& site) {
-            site.m = site.before.m;
-            if (!is_guarded) return;
-            site.m.value = (site.m.value.array() == -infinity).select(0.0, site.m.value);
-            site.own_call().units.m_stale_threshold = infinity;
-        };
-        candidates.push_back({{}, {.inputs = old_max}});
-    }
-    return candidates;
-}
-
 std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return {};
@@ -190,50 +164,36 @@ std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
     return candidates;
 }
 
-/// Where a key is hidden, P is what `value` says instead of 0.
-Change masked_cells_hold(
-    std::function<double(const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index)> value) {
-    return {.result = [value = std::move(value)](const SearchedTile& site, Estimate& p) {
-        const Estimate s = finished_scores(site);
-        for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
-                if (s.value(i, j) != -infinity) continue;
-                p.value(i, j) = value(site, s, i, j);
-                p.error(i, j) = std::isfinite(p.value(i, j)) ? 1e-6 * std::abs(p.value(i, j)) : 0;
-            }
-        }
-    }};
+/// Where a key is hidden P is 0: what is added to it is what it is instead.
+Generator hidden_cells_hold(const char* what, const Expr& held) {
+    return told({"masked cells hold", what},
+                rewrites({{var::result, var::result + if_any(var::hidden, held)}}));
 }
 
-std::vector<Candidate> masked_p_not_zero(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const auto add = [&](const char* what, int free, auto value) {
-        candidates.push_back({{{"masked cells hold", what}}, masked_cells_hold(value), free});
-    };
-    add("1", 0, [](const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index) { return 1.0; });
-    add("exp(-m)", 0, [](const SearchedTile& site, const Estimate&, Eigen::Index i, Eigen::Index) {
-        return std::exp(-std::max(site.m.value(i, 0), -80.0));
-    });
-    if (evidence.direct()) {
-        add("nothing: they are not written", 0,
-            [](const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index) {
-                return double(std::bit_cast<float>(unwritten_bits));
-            });
-    }
-    add("P of the tile before", 0,
-        [](const SearchedTile& site, const Estimate&, Eigen::Index i, Eigen::Index j) {
-            const Matrix& before = site.p_of_tile_before.value;
-            return i < before.rows() && j < before.cols() ? before(i, j) : 0.0;
-        });
-    if (!evidence.units().s_masked) {
-        candidates.push_back(
-            {{{"masked cells hold", "exp of their score"}}, {.inputs = [](SearchedTile& site) {
-                 site.own_call().visible = [](std::int64_t, std::int64_t) {
-                     return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
-                 };
-             }}});
-    }
-    return candidates;
+bool is_dumped_itself(const Evidence& evidence) {
+    return evidence.direct();
+}
+bool is_masked_after_dump(const Evidence& evidence) {
+    return !evidence.units().s_masked;
+}
+
+std::vector<Candidate> mask_is_left_out(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) {
+        site.own_call().visible = [](std::int64_t, std::int64_t) {
+            return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+        };
+    }});
+}
+
+Generator masked_p_not_zero() {
+    const auto least = [](const Expr& x, double most) { return Expr::of_two(Op::at_least, x, number(most)); };
+    return all_of({hidden_cells_hold("1", 1), hidden_cells_hold("exp(-m)", exp(-1 * least(var::m, -80))),
+                   where_declared(is_dumped_itself,
+                                  hidden_cells_hold("nothing: they are not written",
+                                                    number(double(std::bit_cast<float>(unwritten_bits))))),
+                   hidden_cells_hold("P of the tile before", var::p_before),
+                   where_declared(is_masked_after_dump,
+                                  told({"masked cells hold", "exp of their score"}, mask_is_left_out))});
 }
 
 std::vector<Candidate> inf_minus_inf(const Evidence&) {
@@ -447,11 +407,14 @@ std::vector<Cause> probability_causes() {
     const std::vector<Stage> p = {Stage::p};
     return {
         {"p_of_old_max", "recurrence", p, "P is computed with the maximum before the tile",
-         "which of the two maxima the exponential subtracts", p_of_old_max, "--input ramped"},
+         "which of the two maxima the exponential subtracts",
+         all_of({rewrites({{var::m, var::m_before}}),
+                 rewrites({{var::m, if_any(1 / var::m_before, var::m_before)}})}),
+         "--input ramped"},
         {"inf_minus_inf", "guards", p, "rows that saw no key yet subtract -inf from -inf",
          "a guard for rows whose maximum is -inf", inf_minus_inf, "--causal with seqlen_q above seqlen_kv"},
         {"masked_p_not_zero", "mask geometry", p, "P of masked keys is not 0",
-         "what is stored to P where the mask hides a key", masked_p_not_zero},
+         "what is stored to P where the mask hides a key", masked_p_not_zero()},
         {"exp_base", "constants", p, "the argument of the exponential has a constant too many or too few",
          "log2(e): exp2 takes scores times log2(e), exp takes them as they are", exp_base},
         {"exponent_rounded", "precision", p, "the argument of the exponential is rounded to a narrow type",

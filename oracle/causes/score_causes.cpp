@@ -6,24 +6,12 @@
 #include "dump/schema/semantics.h"
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/left_out_tiles.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
-
-Change scales(double factor) {
-    return {.inputs = [=](SearchedTile& site) { site.own_call().problem.sm_scale *= factor; }};
-}
-
-/// The finished score times a number: after bias and cap.
-Change multiplies(double factor) {
-    return {.result = [=](const SearchedTile&, Estimate& s) {
-        s.value *= factor;
-        s.error *= std::abs(factor);
-    }};
-}
 
 /// The scaled score times a power of its whole scale: kernels multiply sm_scale and descales first.
 Change scales_whole(int power) {
@@ -41,33 +29,22 @@ Change scales_whole(int power) {
     }};
 }
 
-void add_with_descales(const Evidence& evidence, int power, std::vector<Candidate>& candidates) {
+bool is_scaled_after_products(const Evidence& evidence) {
     const Units& units = evidence.units();
     const SideInputs& side = evidence.world->recording().side_inputs();
-    if (side.descale_q.empty() && side.descale_k.empty()) return;
-    if (units.q_dequantised && units.k_dequantised) return;
-    candidates.push_back({{{"with", "its descales"}}, scales_whole(power)});
+    if (side.descale_q.empty() && side.descale_k.empty()) return false;
+    return !units.q_dequantised || !units.k_dequantised;
 }
 
-std::vector<Candidate> scale_missing(const Evidence& evidence) {
-    std::vector<Candidate> candidates = always(scales(1 / evidence.problem().sm_scale));
-    add_with_descales(evidence, -1, candidates);
-    return candidates;
+/// Another sm_scale, or a power more of what the products are scaled by.
+Generator other_scale(const Expr& sm_scale, int power) {
+    const auto whole = [=](const Evidence&) { return always(scales_whole(power)); };
+    return all_of({rewrites({{var::sm_scale, sm_scale}}),
+                   where_declared(is_scaled_after_products, told({"with", "its descales"}, whole))});
 }
 
-std::vector<Candidate> scale_twice(const Evidence& evidence) {
-    std::vector<Candidate> candidates = always(scales(evidence.problem().sm_scale));
-    add_with_descales(evidence, 1, candidates);
-    return candidates;
-}
-
-std::vector<Candidate> scale_inverted(const Evidence& evidence) {
-    const double scale = evidence.problem().sm_scale;
-    return always(scales(1 / (scale * scale)));
-}
-
-std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
+std::vector<NamedConstant> scales_of_padded_head_dims(const Evidence& evidence) {
+    std::vector<NamedConstant> scales;
     const std::int64_t d = evidence.problem().head_dim;
     std::vector<std::int64_t> tried = {d};
     for (const std::int64_t multiple : {16, 32, 64, 128, 256}) {
@@ -77,40 +54,24 @@ std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
         // A factor of a half is as good an explanation.
         const double factor = std::sqrt(double(d) / double(padded));
         const bool is_power = factor == 0.5 || factor == 0.25;
-        candidates.push_back({{{"head_dim", digits(padded)}}, scales(factor), is_power ? 1 : 0});
+        scales.push_back({digits(padded), factor, is_power ? 1 : 0});
     }
-    return candidates;
+    return scales;
 }
 
 /// What the dump shows; without it, all that are known.
-std::vector<Candidate> score_constant(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const bool finished_otherwise = evidence.call().capped() || evidence.call().biased();
-    const auto add = [&](const NamedConstant& constant) {
-        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), 1, 0, false, true});
-    };
-    const auto add_finished = [&](const NamedConstant& constant) {
-        candidates.push_back({{{"factor", constant.name}, {"of", "the finished score"}},
-                              multiplies(constant.value),
-                              1,
-                              0,
-                              false,
-                              true});
-    };
-    if (!evidence.direct()) {
-        for (const NamedConstant& constant : known_constants(evidence)) {
-            add(constant);
-            if (finished_otherwise) add_finished(constant);
-        }
-        return candidates;
-    }
+std::vector<NamedConstant> constants_of_products(const Evidence& evidence) {
+    if (!evidence.direct()) return known_constants(evidence);
     std::vector<Sample> samples;
     for (const BareScore& score : bare_scores(evidence))
         samples.push_back({score.got, score.expected, score.error});
-    if (const auto ratio = ratio_of(samples)) add(named(evidence, ratio->value, ratio->uncertainty));
-    if (const auto ratio = finished_otherwise ? constant_ratio(evidence) : std::nullopt)
-        add_finished(named(evidence, ratio->value, ratio->uncertainty));
-    return candidates;
+    const auto ratio = ratio_of(samples);
+    if (!ratio) return {};
+    return {named(evidence, ratio->value, ratio->uncertainty)};
+}
+
+bool is_finished_otherwise(const Evidence& evidence) {
+    return evidence.call().capped() || evidence.call().biased();
 }
 
 /// Without its cap, a score that is dumped in units of the cap is the scaled one in these units, or the sum
@@ -313,13 +274,15 @@ std::vector<Cause> score_causes() {
     const std::vector<Stage> s = {Stage::s};
     return {
         {"scale_missing", "constants", s, "the scores are not multiplied with sm_scale",
-         "the product with sm_scale after q k", scale_missing},
+         "the product with sm_scale after q k", other_scale(1, -1)},
         {"scale_twice", "constants", s, "the scores are multiplied with sm_scale twice",
-         "sm_scale: once in q, or after q k, not both", scale_twice},
+         "sm_scale: once in q, or after q k, not both", other_scale(var::sm_scale * var::sm_scale, 1)},
         {"scale_inverted", "constants", s, "the scores are divided by sm_scale",
-         "whether the argument is a scale or its inverse", scale_inverted},
+         "whether the argument is a scale or its inverse", rewrites({{var::sm_scale, 1 / var::sm_scale}})},
         {"scale_of_padded_head_dim", "constants", s, "sm_scale is computed from the padded head_dim",
-         "the head_dim that 1 / sqrt(head_dim) takes", scale_of_padded_head_dim},
+         "the head_dim that 1 / sqrt(head_dim) takes",
+         rewrites_with("head_dim", scales_of_padded_head_dims,
+                       {{var::sm_scale, var::sm_scale * var::constant}})},
         {"cap_missing", "constants", s, "the soft cap is not applied", "where tanh of the score is taken",
          cap_missing},
         {"cap_after_mask", "order", s, "the mask is applied before the soft cap, which makes -inf finite",
@@ -333,7 +296,13 @@ std::vector<Cause> score_causes() {
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"score_constant", "constants", s, "the scores are multiplied with a constant too many",
-         "the factors between q k and the exponential", score_constant},
+         "the factors between q k and the exponential",
+         all_of({rewrites_with("factor", constants_of_products,
+                               {{var::sm_scale, var::sm_scale * var::constant}}, true),
+                 where_declared(is_finished_otherwise,
+                                told({"of", "the finished score"},
+                                     rewrites_with("factor", constants_of_results,
+                                                   {{var::result, var::result * var::constant}}, true)))})},
     };
 }
 

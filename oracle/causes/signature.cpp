@@ -97,6 +97,12 @@ std::vector<NamedConstant> known_constants(const Evidence& evidence) {
     return constants;
 }
 
+std::vector<NamedConstant> bases_but(LogBase declared) {
+    const bool is_two = declared == LogBase::two;
+    return {{"2 where e is declared", std::numbers::log2e, is_two ? 1 : 0},
+            {"e where 2 is declared", std::numbers::ln2, is_two ? 0 : 1}};
+}
+
 NamedConstant named(const Evidence& evidence, double value, double tolerance) {
     for (const NamedConstant& known : known_constants(evidence)) {
         if (std::abs(value / known.value - 1) <= tolerance) return known;
@@ -121,6 +127,13 @@ std::optional<Ratio> constant_ratio(const Evidence& evidence) {
         }
     }
     return ratio_of(samples);
+}
+
+std::vector<NamedConstant> constants_of_results(const Evidence& evidence) {
+    if (!evidence.direct()) return known_constants(evidence);
+    const auto ratio = constant_ratio(evidence);
+    if (!ratio) return {};
+    return {named(evidence, ratio->value, ratio->uncertainty)};
 }
 
 std::optional<Ratio> ratio_of(const std::vector<Sample>& samples) {

@@ -20,10 +20,14 @@ std::string digits(std::int64_t value);
 struct NamedConstant {
     std::string name;
     double value = 1;
+    int free_parameters = 1;  ///< that it takes to say it
 };
 
 /// ln2, log2e, roots of head_dim, scales and what they are squared or inverted.
 std::vector<NamedConstant> known_constants(const Evidence& evidence);
+
+/// Of logarithms that are declared to one base, the factors of another one, and to the base that is declared.
+std::vector<NamedConstant> bases_but(LogBase declared);
 
 /// The name of `value`, or its digits where it is off every known constant by more than `tolerance`,
 /// relative.
@@ -36,6 +40,8 @@ struct Ratio {
     double uncertainty = 0;
 };
 std::optional<Ratio> constant_ratio(const Evidence& evidence);
+/// That factor; where the stage was not dumped itself, all that are known.
+std::vector<NamedConstant> constants_of_results(const Evidence& evidence);
 
 /// A wrong element beside what is expected of it, and how much that may be off.
 struct Sample {

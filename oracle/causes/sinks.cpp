@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "oracle/causes/other_heads.h"
 #include "oracle/causes/signature.h"
 #include "oracle/formula/softmax.h"
 
@@ -76,23 +77,15 @@ std::vector<Candidate> sink_scaled(const Evidence& evidence) {
 std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!has_any_sink(evidence)) return {};
-    const std::int64_t heads = evidence.problem().heads;
-    const auto add = [&](std::string name, int free, std::function<std::int64_t(const SearchedTile&)> head) {
-        const auto sink = [=](const SearchedTile& site) {
+    for (const OtherHead& other : other_heads(evidence)) {
+        const auto sink = [head = other.head](const SearchedTile& site) {
             const std::vector<float>& sinks = site.world->recording().side_inputs().sink;
-            const auto at = std::size_t(head(site));
-            return at < sinks.size() ? double(sinks[at]) : site.call->sink;
+            const std::int64_t count = std::ssize(sinks);
+            return double(sinks[std::size_t((head.at(head_place(site)) + count) % count)]);
         };
-        candidates.push_back({{{"head", std::move(name)}}, has_sink(evidence, sink), free});
-    };
-    if (evidence.problem().heads_kv != heads)
-        add("its KV head", 0, [](const SearchedTile& s) { return s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [](const SearchedTile& s) { return (s.id.head + 1) % s.call->problem.heads; });
-    add("the one before", 1, [](const SearchedTile& s) {
-        return (s.id.head + s.call->problem.heads - 1) % s.call->problem.heads;
-    });
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const SearchedTile&) { return head; });
+        candidates.push_back(
+            {{{"head", other.head.text()}}, has_sink(evidence, sink), other.free_parameters});
+    }
     return candidates;
 }
 

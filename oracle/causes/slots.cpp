@@ -90,50 +90,12 @@ bool is_ds(const Evidence& evidence) {
     return evidence.observed == Stage::ds;
 }
 
-Estimate& scores_in(SearchedTile& site) {
-    take_finished_scores(site);
-    return site.dumped_s;
-}
-Estimate& p_in(SearchedTile& site) {
-    return site.p;
-}
-Estimate& dp_in(SearchedTile& site) {
-    return site.dp;
-}
-Estimate& delta_in(SearchedTile& site) {
-    return site.delta;
-}
-Estimate& lse_in(SearchedTile& site) {
-    return site.m;
-}
-/// Another number may leave more above it than a maximum.
-Estimate& maximum_in(SearchedTile& site) {
-    site.own_call().units.m_stale_threshold = infinity;
-    return site.m;
-}
-
-/// Of a row without a maximum nothing is subtracted.
-Matrix subtracted(const Matrix& m) {
-    return m.unaryExpr([](double x) { return std::isinf(x) ? 0 : x; });
-}
-Matrix maximum(const SearchedTile& site) {
-    return subtracted(site.m.value);
-}
-Matrix maximum_before(const SearchedTile& site) {
-    return subtracted(site.before.m.value);
-}
-Matrix maximum_of_tile(const SearchedTile& site) {
-    const Matrix s = finished_scores(site).value;
-    return s.cols() > 0 ? subtracted(s.rowwise().maxCoeff()) : Matrix::Zero(s.rows(), 1);
-}
-Matrix sum_of_maxima(const SearchedTile& site) {
-    return subtracted(site.m.value + site.before.m.value);
-}
-Matrix rise_of_maximum(const SearchedTile& site) {
-    return subtracted(site.m.value - site.before.m.value);
-}
-Matrix negative_maximum(const SearchedTile& site) {
-    return subtracted(-site.m.value);
+/// The array that is read, if it is another one. Of a row without a maximum nothing is subtracted.
+Estimate read_array(const Slot& slot, const SearchedTile& site) {
+    Estimate array = evaluated(*slot.array, site, site.rows(), 1);
+    array.value = array.value.unaryExpr([](double x) { return std::isinf(x) ? 0 : x; });
+    array.error = 8 * u_f32 * array.value.cwiseAbs();
+    return array;
 }
 
 // ---- the running state, and the factor that it is rescaled by
@@ -146,19 +108,6 @@ bool is_state(const Evidence& evidence) {
 
 bool is_rescaled(const Evidence& evidence) {
     return evidence.observed == Stage::l || evidence.observed == Stage::acc;
-}
-
-Estimate& m_before_in(SearchedTile& site) {
-    return site.before.m;
-}
-Estimate& l_before_in(SearchedTile& site) {
-    return site.before.l;
-}
-Estimate& acc_before_in(SearchedTile& site) {
-    return site.before.acc;
-}
-Estimate& factor_in(SearchedTile& site) {
-    return site.factor;
 }
 
 /// Known where it is larger than the tile's own maximum: otherwise that hides it.
@@ -174,9 +123,8 @@ SlotNumbers maxima_before(const Observation& seen) {
 
 // ---- the table
 
-constexpr Slot of_result(SlotCause cause, bool (*is_of)(const Evidence&), const char* parameter,
-                         SlotNumbers (*numbers)(const Observation&),
-                         Change (*in_result)(Stage, const Reader&)) {
+Slot of_result(SlotCause cause, bool (*is_of)(const Evidence&), const char* parameter,
+               SlotNumbers (*numbers)(const Observation&), Change (*in_result)(Stage, const Reader&)) {
     return {.cause = cause,
             .is_of = is_of,
             .parameter = parameter,
@@ -185,53 +133,52 @@ constexpr Slot of_result(SlotCause cause, bool (*is_of)(const Evidence&), const 
             .in_result = in_result};
 }
 
-constexpr Slot of_input(SlotCause cause, bool (*is_of)(const Evidence&), const char* parameter,
-                        const char* name, Estimate& (*in)(SearchedTile&), bool of_rows = false,
-                        bool is_exponent = false) {
+Slot of_input(SlotCause cause, bool (*is_of)(const Evidence&), const char* parameter, const char* name,
+              Variable variable, bool of_rows = false, bool is_exponent = false) {
     return {.cause = cause,
             .is_of = is_of,
             .parameter = parameter,
             .name = name,
-            .in = in,
+            .variable = variable,
             .of_rows = of_rows,
             .is_exponent = is_exponent};
 }
 
-constexpr Slot of_maximum(const char* name, Matrix (*array)(const SearchedTile&), bool only_there = false) {
-    Slot slot = of_input(SlotCause::maximum, is_forward_p, "subtracts", name, maximum_in, true, true);
+Slot of_maximum(const char* name, const Expr& array, bool only_there = false) {
+    Slot slot = of_input(SlotCause::maximum, is_forward_p, "subtracts", name, var::m, true, true);
     slot.array = array;
     slot.only_there = only_there;
     return slot;
 }
 
-constexpr Slot of_maximum_before() {
-    Slot slot = of_input(SlotCause::state, is_state<Stage::m>, "state of", "m", m_before_in, true);
+Slot of_maximum_before() {
+    Slot slot = of_input(SlotCause::state, is_state<Stage::m>, "state of", "m", var::m_before, true);
     slot.numbers = maxima_before;
     return slot;
 }
 
-constexpr Slot delta = of_input(SlotCause::numbers, is_ds, "takes", "delta", delta_in, true);
-constexpr Slot lse = of_input(SlotCause::numbers, is_backward_p, "takes", "lse", lse_in, true, true);
-constexpr std::array rows_of_heads = {delta, lse};
+const Slot delta = of_input(SlotCause::numbers, is_ds, "takes", "delta", var::delta, true);
+const Slot lse = of_input(SlotCause::numbers, is_backward_p, "takes", "lse", var::m, true, true);
+const std::array rows_of_heads = {delta, lse};
 
-constexpr std::array slots = {
+const std::array slots = {
     of_result(SlotCause::moved, is_any, "holds", held, holds),
     of_result(SlotCause::moved, is_added_up, "adds", added, adds),
-    of_input(SlotCause::scores, is_p, "reads", "", scores_in, false, true),
-    of_input(SlotCause::numbers, is_ds, "takes", "p", p_in),
-    of_input(SlotCause::numbers, is_ds, "takes", "dp", dp_in),
+    of_input(SlotCause::scores, is_p, "reads", "", var::s, false, true),
+    of_input(SlotCause::numbers, is_ds, "takes", "p", var::p),
+    of_input(SlotCause::numbers, is_ds, "takes", "dp", var::dp),
     delta,
     lse,
     of_maximum_before(),
-    of_input(SlotCause::state, is_state<Stage::l>, "state of", "l", l_before_in),
-    of_input(SlotCause::state, is_state<Stage::acc>, "state of", "acc", acc_before_in),
-    of_input(SlotCause::factor, is_rescaled, "reads", "factor", factor_in, true),
-    of_maximum("m", maximum),
-    of_maximum("m_before", maximum_before),
-    of_maximum("m_tile", maximum_of_tile),
-    of_maximum("m + m_before", sum_of_maxima, true),
-    of_maximum("m - m_before", rise_of_maximum, true),
-    of_maximum("-m", negative_maximum, true),
+    of_input(SlotCause::state, is_state<Stage::l>, "state of", "l", var::l_before),
+    of_input(SlotCause::state, is_state<Stage::acc>, "state of", "acc", var::acc_before),
+    of_input(SlotCause::factor, is_rescaled, "reads", "factor", var::factor, true),
+    of_maximum("m", var::m),
+    of_maximum("m_before", var::m_before),
+    of_maximum("m_tile", var::m_tile),
+    of_maximum("m + m_before", var::m + var::m_before, true),
+    of_maximum("m - m_before", var::m - var::m_before, true),
+    of_maximum("-m", -1 * var::m, true),
 };
 
 // ---- what the slot held
@@ -245,31 +192,32 @@ Matrix slopes(const Slot& slot, const Observation& seen, const Matrix& step) {
     };
     SearchedTile right = seen.site;
     SearchedTile more = seen.site;
-    slot.in(right);
-    slot.in(more).value += step;
+    kept_in(slot.variable, right);
+    kept_in(slot.variable, more).value += step;
     const Matrix rise = of_stage(more) - of_stage(right);
     return rise.cwiseQuotient(step.cols() == rise.cols() ? step : step.replicate(1, rise.cols()));
 }
 
 SlotNumbers solved(const Slot& slot, const Observation& seen) {
     SearchedTile site = seen.site;
-    const Matrix own = slot.in(site).value;
+    const Matrix own = kept_in(slot.variable, site).value;
     const Matrix step = own.unaryExpr(
         [](double x) { return std::isfinite(x) ? std::max(1.0, std::abs(x)) / 4096 : quiet_nan; });
     const Matrix slope = slopes(slot, seen, step);
-    return numbers_by(seen, slot.array ? slot.array(seen.site) : own, [&](Eigen::Index i, Eigen::Index j) {
-        const double got = seen.natural(i, j);
-        const double unit = seen.factor.at(i, j);
-        const double expected = seen.expected.value(i, j) / unit;
-        double error = 2 * seen.expected.error(i, j) / std::abs(unit) + 4 * u_f32 * std::abs(got);
-        double rise = got - expected;
-        if (slot.is_exponent) {
-            rise = std::log(got) - std::log(expected);
-            error /= std::abs(got);
-        }
-        const double x = own(i, own.cols() > 1 ? j : 0);
-        return std::pair(x + rise / slope(i, j), error / std::abs(slope(i, j)) + 4 * u_f32 * std::abs(x));
-    });
+    return numbers_by(
+        seen, slot.array ? read_array(slot, seen.site).value : own, [&](Eigen::Index i, Eigen::Index j) {
+            const double got = seen.natural(i, j);
+            const double unit = seen.factor.at(i, j);
+            const double expected = seen.expected.value(i, j) / unit;
+            double error = 2 * seen.expected.error(i, j) / std::abs(unit) + 4 * u_f32 * std::abs(got);
+            double rise = got - expected;
+            if (slot.is_exponent) {
+                rise = std::log(got) - std::log(expected);
+                error /= std::abs(got);
+            }
+            const double x = own(i, own.cols() > 1 ? j : 0);
+            return std::pair(x + rise / slope(i, j), error / std::abs(slope(i, j)) + 4 * u_f32 * std::abs(x));
+        });
 }
 
 // ---- a kernel that reads it elsewhere
@@ -300,13 +248,8 @@ Estimate read_from(const Estimate& right, const SearchedTile& site, std::int64_t
 }
 
 void read_input(const Slot& slot, std::int64_t ld, const ReadAt& at, SearchedTile& site) {
-    std::optional<Estimate> other;
-    if (slot.array) {
-        other = Estimate{slot.array(site), {}};
-        other->error = 8 * u_f32 * other->value.cwiseAbs();
-    }
-    Estimate& own = slot.in(site);
-    const Estimate read = read_from(other ? *other : own, site, ld, at);
+    Estimate& own = kept_in(slot.variable, site);
+    const Estimate read = read_from(slot.array ? read_array(slot, site) : own, site, ld, at);
     // What is not known stays as it is.
     for (Eigen::Index i = 0; i < own.value.size(); ++i) {
         if (std::isinf(read.error.data()[i])) continue;
@@ -355,7 +298,7 @@ Change reads_slot(const Slot& slot, Stage stage, const ReadAt& at) {
     const auto ld = [=, &slot](const SearchedTile& site) {
         return columns_of(slot, site.call->problem, stage);
     };
-    if (slot.in)
+    if (slot.variable != var::result)
         return {.inputs = [=, &slot](SearchedTile& site) { read_input(slot, ld(site), at, site); },
                 .result = [=](const SearchedTile& site,
                               Estimate& result) { leave_open(ld(site), at, site, result); }};

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "oracle/causes/evidence.h"
+#include "oracle/causes/variables.h"
 
 namespace tilescope {
 
@@ -36,13 +37,12 @@ struct Slot {
     bool (*is_of)(const Evidence&);
     const char* parameter;  ///< what the report says of it
     const char* name;       ///< of the array that is read, as kernels call it; "" where the parameter says it
-    /// Where the formula takes the number from, in a tile to change; null: from its own result, of `in_result`.
-    Estimate& (*in)(SearchedTile&) = nullptr;
-    bool of_rows = false;  ///< a number for each row, not for each element
+    Variable variable = var::result;  ///< that the formula takes; of its own result, see `in_result`
+    bool of_rows = false;             ///< a number for each row, not for each element
     bool is_exponent =
         false;  ///< the result's logarithm is a linear function of it, otherwise the result itself
-    /// Another array of the same shape that is read in its place; null: its own.
-    Matrix (*array)(const SearchedTile&) = nullptr;
+    /// Another array of the same shape that is read in its place, of rows; nullopt: its own.
+    std::optional<Expr> array = {};
     bool only_there = false;                               ///< that array at its own place and nowhere else
     SlotNumbers (*numbers)(const Observation&) = nullptr;  ///< null: they are solved for
     Change (*in_result)(Stage, const Reader&) = nullptr;

@@ -3,22 +3,11 @@
 #include <limits>
 #include <map>
 
-#include "oracle/causes/rescaling.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 
 namespace tilescope {
 
 namespace {
-
-std::vector<Candidate> l_not_carried(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) {
-        site.before.l.value.setZero();
-        site.before.l.error.setZero();
-        // A maximum that fell to -inf leaves no factor.
-        site.factor.value.setZero();
-        site.factor.error.setZero();
-    }});
-}
 
 /// The P that is added up.
 Estimate& summed(SearchedTile& site) {
@@ -78,19 +67,15 @@ std::vector<Candidate> l_of_part_of_row(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> l_counted_n_times(const Evidence&) {
-    std::vector<Candidate> candidates;
-    for (const double n : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125, 0.0625, 0.03125}) {
-        candidates.push_back({{{"n", digits(n)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       Estimate& p = summed(site);
-                                       p.value *= n;
-                                       p.error *= n;
-                                   }},
-                              1});
-    }
-    return candidates;
+bool has_p_of_tile_max(const Evidence& evidence) {
+    return evidence.units().p_of_tile_max;
+}
+
+std::vector<NamedConstant> powers_of_two(const Evidence&) {
+    std::vector<NamedConstant> powers;
+    for (const double n : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125, 0.0625, 0.03125})
+        powers.push_back({digits(n), n});
+    return powers;
 }
 
 std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
@@ -183,19 +168,23 @@ std::vector<Cause> sum_causes() {
     const std::vector<Stage> l = {Stage::l};
     return {
         {"l_not_rescaled", "recurrence", l, "the row sum is not rescaled when the running maximum rises",
-         "l *= exp(m_old - m_new)", not_rescaled, "--input ramped"},
+         "l *= exp(m_old - m_new)", rescaled_by(1), "--input ramped"},
         {"l_rescaled_inversely", "recurrence", l, "the row sum is rescaled by exp(m_new - m_old)",
-         "the order of the two maxima in the rescaling factor", rescaled_inversely, "--input ramped"},
+         "the order of the two maxima in the rescaling factor",
+         rescaled_by(if_any(var::factor, 1 / var::factor)), "--input ramped"},
         {"l_rescaled_twice", "recurrence", l, "the row sum is rescaled twice", "l *= exp(m_old - m_new)",
-         rescaled_twice, "--input ramped"},
+         rescaled_by(var::factor * var::factor), "--input ramped"},
         {"tile_not_rescaled",
          "recurrence",
          {Stage::l, Stage::acc},
          "what a tile adds is not rescaled from its own maximum to the running one",
          "exp(m_tile - m_new)",
-         tile_not_rescaled},
+         where_declared(has_p_of_tile_max,
+                        rewrites({{var::p, if_any(var::p, var::p * exp(var::m - var::m_tile))},
+                                  {var::p_operand,
+                                   if_any(var::p_operand, var::p_operand * exp(var::m - var::m_tile))}}))},
         {"l_not_carried", "recurrence", l, "the row sum starts anew in every KV tile",
-         "the sum with the one before the tile", l_not_carried},
+         "the sum with the one before the tile", rewrites({{var::l_before, 0}, {var::factor, 0}})},
         {"l_starts_at", "recurrence", l, "the row sum starts at a number instead of 0",
          "the initial value of the row sum", l_starts_at},
         {"tail_counted",
@@ -222,7 +211,8 @@ std::vector<Cause> sum_causes() {
          {},
          true},
         {"l_counted_n_times", "reduction", l, "the sum of a tile is added several times, or a part of it",
-         "the lanes that hold the same sum when it is reduced", l_counted_n_times},
+         "the lanes that hold the same sum when it is reduced",
+         rewrites_with("n", powers_of_two, {{var::p_summed, var::p_summed * var::constant}})},
         {"l_of_part_of_row", "reduction", l, "the row sum covers part of the row's columns",
          "the lanes that the sum is reduced over", l_of_part_of_row},
         {"l_of_several_rows", "reduction", l, "several rows share one sum",

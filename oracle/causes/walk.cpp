@@ -5,6 +5,7 @@
 #include "dump/recording/visible_tiles.h"
 #include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
+#include "oracle/causes/variables.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 
@@ -162,8 +163,7 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
 }
 
 SearchedTile ChangedReplay::rescaled(SearchedTile site) const {
-    for (const Change& change : changes_)
-        if (change.rescaling) change.rescaling(site.factor);
+    for (const Change& change : changes_) rewrite_inputs(change.rescaling, site);
     return site;
 }
 
@@ -171,8 +171,9 @@ Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
     spend(effort_of(stage, in.call.problem));
     if (stage == Stage::s && in.begins)
         k_before_ = Matrix::Zero(in.call.problem.block_n, in.operands.k.value.cols());
-    const bool is_rescaled = !changes(stage) && (stage == Stage::l || stage == Stage::acc) &&
-                             std::ranges::any_of(changes_, [](const Change& c) { return bool(c.rescaling); });
+    const bool is_rescaled =
+        !changes(stage) && (stage == Stage::l || stage == Stage::acc) &&
+        std::ranges::any_of(changes_, [](const Change& c) { return !c.rescaling.empty(); });
     Estimate estimate = is_rescaled      ? expected_of(stage, rescaled(site_at(stage, in)))
                         : changes(stage) ? expected_with(changes_, stage, site_at(stage, in))
                                          : expected_of(stage, in);

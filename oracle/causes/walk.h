@@ -4,13 +4,22 @@
 #include <span>
 
 #include "oracle/causes/site.h"
+#include "oracle/describe/expr.h"
 #include "oracle/replay/gradient_replay.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
 
+/// A number that becomes another one: factor = 1.
+struct Rewrite {
+    Variable variable = var::result;
+    Expr becomes;
+};
+
 /// One thing that a kernel does otherwise in a stage: other inputs of its formula, another result, or both.
 struct Change {
+    /// What `inputs` and `result` do, of those that are made of it; see rewritten().
+    std::vector<Rewrite> rewrites = {};
     std::function<void(SearchedTile&)> inputs = {};
     /// What a mistake in the load of K does where V is loaded, if it is made there, too.
     std::function<void(SearchedTile&)> inputs_of_v = {};
@@ -19,8 +28,8 @@ struct Change {
     /// tile. It is made in s, where neither s nor p was dumped.
     std::function<Matrix(const SearchedTile&, Stage operand, std::int64_t first, std::int64_t count)>
         keys_behind = {};
-    /// What a mistake in p or l does to the factor that l and acc are rescaled by, if it is made there, too.
-    std::function<void(Estimate& factor)> rescaling = {};
+    /// What a mistake in p or l does where l and acc go on, if it is made there, too: to their factor.
+    std::vector<Rewrite> rescaling = {};
     /// Elements of the stage's tile that have it; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
     /// The same change, where what it leaves depends on where it is made, as memory does that is written elsewhere.
