@@ -30,7 +30,8 @@ struct CauseOptions {
 
 /// Why the report's first wrong stage diverges: replays it with one mistake at a time, from the dumped stages
 /// before it, on tiles of several heads and query blocks. Nothing is searched in
-/// comparisons of two recordings and in reports of a match. oracle/CAUSES.md has the table and the rules.
+/// comparisons of two recordings and in reports of a match. oracle/CAUSES.md has the table,
+/// oracle/DIAGNOSIS.md the rules.
 /// Diagnosis::end has what failed, and whether the search was cut off. Errors: what `check` throws.
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options = {});
 
