@@ -36,6 +36,25 @@ std::vector<KnownNumber> known_numbers(const Evidence& evidence) {
     return numbers;
 }
 
+double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
+    const Problem& problem = site.call->problem;
+    switch (stage) {
+        case Stage::p:
+            return cast_bound(site.call->units.p_cast, magnitude);
+        case Stage::acc:
+            return cast_bound(problem.dtype_acc, magnitude);
+        case Stage::ds:
+            return cast_bound(site.call->units.ds_cast, magnitude);
+        case Stage::o:
+        case Stage::dq:
+        case Stage::dk:
+        case Stage::dv:
+            return cast_bound(stage_dtype(problem, stage), magnitude);
+        default:
+            return 0;
+    }
+}
+
 Thinned::Thinned(const Evidence& evidence) {
     constexpr std::int64_t most = 8000;
     wrong_step_ = std::max<std::int64_t>(1, evidence.wrong_elements / most);

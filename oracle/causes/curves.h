@@ -22,6 +22,9 @@ bool results_can_be_read(const Evidence& evidence);
 /// known_constants() as numbers of a curve.
 std::vector<KnownNumber> known_numbers(const Evidence& evidence);
 
+/// What the cast that follows a value on its way to the dump may round off.
+double cast_after(const SearchedTile& site, Stage stage, double magnitude);
+
 /// Whether the element is one of those looked at: a few thousand of each kind tell a curve.
 class Thinned {
  public:

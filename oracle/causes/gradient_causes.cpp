@@ -4,11 +4,8 @@
 #include <array>
 #include <numbers>
 
-#include "oracle/causes/curves.h"
-#include "oracle/causes/rewrites.h"
-#include "oracle/formula/scores.h"
+#include "oracle/causes/combinations.h"
 #include "oracle/replay/tiles.h"
-#include "oracle/solve/combination.h"
 
 namespace tilescope {
 
@@ -132,118 +129,13 @@ std::vector<Candidate> not_transposed(const Evidence&) {
     }});
 }
 
-// ---- ds as another combination of p, dp and delta
-
-struct GradientTerm {
-    const char* text;
-    double (*of)(double p, double dp, double delta);
-};
-
-constexpr std::array<GradientTerm, 7> gradient_terms = {{
-    {"p dp", [](double p, double dp, double) { return p * dp; }},
-    {"p delta", [](double p, double, double delta) { return p * delta; }},
-    {"dp", [](double, double dp, double) { return dp; }},
-    {"delta", [](double, double, double delta) { return delta; }},
-    {"p^2 dp", [](double p, double dp, double) { return p * p * dp; }},
-    {"p^2 delta", [](double p, double, double delta) { return p * p * delta; }},
-    {"p", [](double p, double, double) { return p; }},
-}};
-
-/// Terms that are there, and how often.
-struct GradientCombination {
-    std::vector<std::size_t> terms;
-    std::vector<KnownNumber> times;
-
-    std::string text() const {
-        std::vector<std::string> names;
-        for (const std::size_t term : terms) names.emplace_back(gradient_terms[term].text);
-        return text_of_sum(times, names);
-    }
-    double value(double p, double dp, double delta) const {
-        double sum = 0;
-        for (std::size_t k = 0; k < terms.size(); ++k)
-            sum += times[k].value * gradient_terms[terms[k]].of(p, dp, delta);
-        return sum;
-    }
-};
-
-/// The derivative of the soft cap where ds has it; 1 elsewhere.
-Matrix cap_slopes(const SearchedTile& site) {
-    const HeadCall& call = *site.call;
-    if (!call.capped() || !call.units.ds_capped)
-        return Matrix::Ones(site.p.value.rows(), site.p.value.cols());
-    return cap_derivative(call, site.first_row, site.first_key, site.dumped_s).value;
-}
-
-std::optional<GradientCombination> combination_with(const Evidence& evidence,
-                                                    std::vector<std::size_t> terms) {
-    std::vector<Equation> equations;
-    Thinned thinned(evidence);
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad()) break;
-        const SearchedTile& site = seen.site;
-        const Matrix slopes = cap_slopes(site);
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                if (!seen.is_wrong(i, j) || !std::isfinite(seen.got(i, j)) || !thinned.takes(true)) continue;
-                Equation next{{}, seen.natural(i, j), 0};
-                for (const std::size_t term : terms)
-                    next.terms.push_back(slopes(i, j) * gradient_terms[term].of(site.p.value(i, j),
-                                                                                site.dp.value(i, j),
-                                                                                site.delta.value(i, 0)));
-                next.error = seen.expected.error(i, j) / std::abs(seen.factor.at(i, j)) +
-                             cast_bound(site.call->units.ds_cast, std::abs(next.got));
-                equations.push_back(std::move(next));
-            }
-        }
-    }
-    const auto times = combination_of(equations, known_numbers(evidence));
-    if (!times) return std::nullopt;
-    return GradientCombination{std::move(terms), *times};
-}
-
-Change combines(const GradientCombination& combination) {
-    return {.result = [=](const SearchedTile& site, Estimate& ds) {
-        const Matrix slopes = cap_slopes(site);
-        for (Eigen::Index i = 0; i < ds.value.rows(); ++i) {
-            const double delta = site.delta.value(i, 0);
-            for (Eigen::Index j = 0; j < ds.value.cols(); ++j) {
-                const double p = site.p.value(i, j);
-                const double dp = site.dp.value(i, j);
-                const double value = slopes(i, j) * combination.value(p, dp, delta);
-                // What each of the three may be off by where it was not dumped, by its own share.
-                const double moved = std::abs(combination.value(p + site.p.error(i, j), dp, delta) -
-                                              combination.value(p, dp, delta)) +
-                                     std::abs(combination.value(p, dp + site.dp.error(i, j), delta) -
-                                              combination.value(p, dp, delta)) +
-                                     std::abs(combination.value(p, dp, delta + site.delta.error(i, 0)) -
-                                              combination.value(p, dp, delta));
-                const double size = (std::abs(dp) + std::abs(delta)) * std::max(1.0, std::abs(p));
-                ds.value(i, j) = value;
-                ds.error(i, j) = moved + 8 * u_f32 * (std::abs(value) + (p == 0 ? 0 : size)) +
-                                 cast_bound(site.call->units.ds_cast, std::abs(value));
-            }
-        }
-    }};
-}
-
 std::vector<Candidate> ds_combination(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!can_be_read(evidence)) return candidates;
-    const auto add = [&](std::vector<std::size_t> terms) {
-        const auto found = combination_with(evidence, std::move(terms));
-        if (!found) return;
-        int parameters = int(found->terms.size());
-        for (const KnownNumber& times : found->times) {
-            if (times.value == 0) return;
-            parameters += std::abs(times.value) != 1;
-        }
-        candidates.push_back({{{"ds", found->text()}}, combines(*found), parameters});
-    };
-    for (std::size_t i = 0; i < gradient_terms.size(); ++i) add({i});
-    for (std::size_t i = 0; i < gradient_terms.size() && candidates.empty(); ++i)
-        for (std::size_t j = i + 1; j < gradient_terms.size(); ++j) add({i, j});
-    return candidates;
+    const Expr p = var::p;
+    std::vector<Expr> terms = {p * var::dp,     p * var::delta,     var::dp, var::delta,
+                               p * p * var::dp, p * p * var::delta, p};
+    if (evidence.call().capped())
+        for (Expr& term : terms) term = var::cap_slope * term;
+    return combinations(evidence, {"ds", var::result, terms, {1, -1, 0, 0, 0, 0, 0}});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "oracle/causes/combinations.h"
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
 #include "oracle/solve/combination.h"
@@ -369,59 +370,9 @@ std::vector<Candidate> split_parts(const Evidence& evidence) {
 
 // ---- lse
 
-/// got = a m + b f(l) + c, in the dump's units of m, l and lse.
-void add_lse_of(const Evidence& evidence, bool logarithm, std::vector<Candidate>& candidates) {
-    const HeadCall& any = evidence.call();
-    const double of_l = any.units.l_scale;
-    const auto m_unit = [](const SearchedTile& site) {
-        return dump_factor(*site.call, Stage::m, site.first_row, 0, 1, 1).at(0, 0);
-    };
-    // The logarithm is of the sum without its scale; what adds l takes it as it is.
-    const auto second = [=](double l) { return logarithm ? std::log(l) : l * of_l; };
-    std::vector<Equation> equations;
-    for (const Observation& seen : evidence.seen) {
-        const RunningState whole = whole_state(seen.site);
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            const double m = whole.m.value(i, 0) * m_unit(seen.site);
-            const double l = whole.l.value(i, 0);
-            if (!seen.is_wrong(i, 0) || !std::isfinite(m) || !(l > 0) || !std::isfinite(seen.got(i, 0)))
-                continue;
-            equations.push_back({{m, second(l), 1}, double(seen.got(i, 0)), seen.expected.error(i, 0)});
-        }
-    }
-    const auto found = combination_of(equations, known_numbers(evidence));
-    if (!found) return;
-    const double lse_unit = dump_factor(any, Stage::lse, 0, 0, 1, 1).at(0, 0);
-    const double usual[] = {lse_unit / m_unit(evidence.seen.front().site), lse_unit, 0};
-    int parameters = logarithm ? 0 : 1;
-    for (std::size_t k = 0; k < 3; ++k)
-        parameters += std::abs((*found)[k].value - usual[k]) > 1e-5 * std::abs(usual[k]);
-    const auto change = [=, c = *found](const SearchedTile& site, Estimate& lse) {
-        const RunningState whole = whole_state(site);
-        for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
-            const double m = whole.m.value(i, 0) * m_unit(site);
-            const double l = whole.l.value(i, 0);
-            if (!std::isfinite(lse.value(i, 0)) || !std::isfinite(m) || !(l > 0)) continue;
-            const double terms[] = {c[0].value * m, c[1].value * second(l), c[2].value};
-            const double relative = whole.l.error(i, 0) / l;
-            const double size = std::abs(terms[0]) + std::abs(terms[1]) + std::abs(terms[2]);
-            lse.value(i, 0) = (terms[0] + terms[1] + terms[2]) / lse_unit;
-            lse.error(i, 0) = lse.error(i, 0) + (8 * u_f32 * size + std::abs(c[1].value) * relative *
-                                                                        (logarithm ? 1 : l * of_l)) /
-                                                    std::abs(lse_unit);
-        }
-    };
-    candidates.push_back({{{"lse", text_of_sum(*found, {"m", logarithm ? "log(l)" : "l", ""})}},
-                          {.result = change},
-                          std::max(1, parameters)});
-}
-
 std::vector<Candidate> lse_combination(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
     if (!is_merge(evidence)) return {};
-    add_lse_of(evidence, true, candidates);
-    add_lse_of(evidence, false, candidates);
-    return candidates;
+    return combinations(evidence, {"lse", var::result, {var::m, log(var::l), var::l, 1}, {1, 1, 0, 0}});
 }
 
 }  // namespace

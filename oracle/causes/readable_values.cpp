@@ -14,26 +14,6 @@ namespace tilescope {
 
 namespace {
 
-/// The cast that follows a value on its way to the dump.
-double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
-    const Problem& problem = site.call->problem;
-    switch (stage) {
-        case Stage::p:
-            return cast_bound(site.call->units.p_cast, magnitude);
-        case Stage::acc:
-            return cast_bound(problem.dtype_acc, magnitude);
-        case Stage::ds:
-            return cast_bound(site.call->units.ds_cast, magnitude);
-        case Stage::o:
-        case Stage::dq:
-        case Stage::dk:
-        case Stage::dv:
-            return cast_bound(stage_dtype(problem, stage), magnitude);
-        default:
-            return 0;
-    }
-}
-
 /// A kernel may leave out what it makes of o where the sum is nothing.
 bool has_sum(const SearchedTile& site, Eigen::Index row) {
     return std::ranges::any_of(site.splits,

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "oracle/causes/curves.h"
 #include "oracle/formula/scores.h"
 #include "oracle/solve/effort.h"
 
@@ -49,13 +50,6 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
             terms[at] += scale * a * part.b.value(c, col);
         }
     }
-}
-
-/// What storing the gradient, or acc in a narrow type, may round off of a number that is not the healthy one.
-double store_bound(Stage stage, const Problem& problem, double value) {
-    if (stage == Stage::acc)
-        return problem.dtype_acc == Dtype::f32 ? 0 : cast_bound(problem.dtype_acc, std::abs(value));
-    return is_gradient(stage) ? cast_bound(stage_dtype(problem, stage), std::abs(value)) : 0;
 }
 
 /// Takes bias and cap off scores that the dump has with them; leaves other stages as they are.
@@ -124,7 +118,7 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
             WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
             next.sum.got = seen.natural(next.row, next.col);
             next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
-            next.sum.error += store_bound(stage, seen.site.call->problem, next.sum.got);
+            next.sum.error += cast_after(seen.site, stage, std::abs(next.sum.got));
             next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
             scores.take_off(next.row, next.col, next.sum);
             if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
@@ -214,7 +208,7 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
         for (Eigen::Index i = 0; i < more.size(); ++i)
             if (!std::isfinite(more.data()[i])) sums.error.data()[i] = 0;
         for (Eigen::Index i = 0; i < more.size(); ++i)
-            sums.error.data()[i] += store_bound(stage, site.call->problem, sums.value.data()[i]);
+            sums.error.data()[i] += cast_after(site, stage, std::abs(sums.value.data()[i]));
         result = stage == Stage::s
                      ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
                      : std::move(sums);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oracle/causes/tile_sums.h"
+#include "oracle/formula/scores.h"
 
 namespace tilescope {
 
@@ -114,6 +115,14 @@ Estimate added_by_tile(const SearchedTile& site) {
     return sum;
 }
 
+/// The derivative of the soft cap where ds has it; 1 elsewhere.
+Estimate slope_of_cap(const SearchedTile& site) {
+    const HeadCall& call = *site.call;
+    if (call.capped() && call.units.ds_capped)
+        return cap_derivative(call, site.first_row, site.first_key, site.dumped_s);
+    return {Matrix::Ones(1, 1), Matrix::Zero(1, 1)};
+}
+
 Estimate divisors(const SearchedTile& site) {
     Estimate of_splits = zeros(site.rows(), std::ssize(site.splits));
     for (std::size_t z = 0; z < site.splits.size(); ++z)
@@ -190,6 +199,7 @@ constexpr std::array<Kept, variable_count> make_kept() {
     of(var::divisor) = {.computed = divisors, .put = divide_splits_by};
     of(var::dp).in = dp_in;
     of(var::delta).in = delta_in;
+    of(var::cap_slope).computed = slope_of_cap;
     of(var::sm_scale).in_call = sm_scale_in;
     of(var::alibi_slope).in_call = alibi_slope_in;
     of(var::alibi_shift).in_call = alibi_shift_in;
@@ -250,21 +260,29 @@ Estimate numbers_of(Variable variable, const SearchedTile& site, const Estimate*
     return number;
 }
 
+TileVariables::TileVariables(std::span<const Expr> expressions, const SearchedTile& site,
+                             const Estimate* result) {
+    for (std::uint8_t v = 0; v < variable_count; ++v)
+        if (std::ranges::any_of(expressions, [=](const Expr& expr) { return expr.takes(Variable{v}); }))
+            taken_.emplace_back(Variable{v}, numbers_of({v}, site, result));
+}
+
+const Variables& TileVariables::at(Eigen::Index row, Eigen::Index col) {
+    for (const auto& [variable, numbers] : taken_) {
+        const Eigen::Index i = numbers.value.rows() > 1 ? row : 0;
+        const Eigen::Index j = numbers.value.cols() > 1 ? col : 0;
+        variables_[variable] = {numbers.value(i, j), numbers.error(i, j)};
+    }
+    return variables_;
+}
+
 Estimate evaluated(const Expr& expr, const SearchedTile& site, Eigen::Index rows, Eigen::Index cols,
                    const Estimate* result) {
-    std::vector<std::pair<Variable, Estimate>> taken;
-    for (std::uint8_t v = 0; v < variable_count; ++v)
-        if (expr.takes(Variable{v})) taken.emplace_back(Variable{v}, numbers_of({v}, site, result));
+    TileVariables variables(std::span(&expr, 1), site, result);
     Estimate all = zeros(rows, cols);
-    Variables variables;
     for (Eigen::Index i = 0; i < rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            for (const auto& [variable, numbers] : taken) {
-                const Eigen::Index row = numbers.value.rows() > 1 ? i : 0;
-                const Eigen::Index col = numbers.value.cols() > 1 ? j : 0;
-                variables[variable] = {numbers.value(row, col), numbers.error(row, col)};
-            }
-            const Uncertain number = expr.of(variables);
+            const Uncertain number = expr.of(variables.at(i, j));
             all.value(i, j) = number.value;
             all.error(i, j) = number.error;
         }

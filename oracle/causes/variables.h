@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "oracle/causes/walk.h"
@@ -16,6 +17,18 @@ Estimate numbers_of(Variable variable, const SearchedTile& site, const Estimate*
 
 /// The reference that a replay computes with; of those that are kept in a tile.
 Estimate& kept_in(Variable variable, SearchedTile& site);
+
+/// The variables that some expressions take, of each element of a tile.
+class TileVariables {
+ public:
+    TileVariables(std::span<const Expr> expressions, const SearchedTile& site,
+                  const Estimate* result = nullptr);
+    const Variables& at(Eigen::Index row, Eigen::Index col);
+
+ private:
+    std::vector<std::pair<Variable, Estimate>> taken_;
+    Variables variables_;
+};
 
 /// What an expression is for each of so many elements.
 Estimate evaluated(const Expr& expr, const SearchedTile& site, Eigen::Index rows, Eigen::Index cols,

@@ -82,6 +82,8 @@ class Expr {
     bool is_mixed() const;
     /// Whether it is a number and nothing else.
     bool is_number() const { return size_ == 1 && only_.op == Op::number; }
+    /// Whether it is one, as a factor in parentheses.
+    bool is_sum() const { return nodes().back().op == Op::plus || nodes().back().op == Op::minus; }
     /// Whether it is this coordinate and nothing else.
     bool is(Coordinate coordinate) const;
 

@@ -23,10 +23,10 @@ inline constexpr Variable m_before{4}, m_start{5}, m{6}, m_tile{7}, factor{8};
 inline constexpr Variable p{9}, p_before{10}, p_summed{11}, p_operand{12};
 // What the tile adds to l or acc; lse - m; what acc of each split is divided by.
 inline constexpr Variable sum{13}, l_before{14}, l{15}, log_l{16}, acc_before{17}, divisor{18};
-inline constexpr Variable dp{19}, delta{20};
-inline constexpr Variable sm_scale{21}, alibi_slope{22}, alibi_shift{23}, sink{24};
+inline constexpr Variable dp{19}, delta{20}, cap_slope{21};  // the derivative of the soft cap
+inline constexpr Variable sm_scale{22}, alibi_slope{23}, alibi_shift{24}, sink{25};
 }  // namespace var
-inline constexpr std::size_t variable_count = 25;
+inline constexpr std::size_t variable_count = 26;
 
 /// As a formula has it: "m_before".
 std::string_view variable_name(Variable variable);

@@ -221,7 +221,7 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
         {"no p", [](double, double dp, double delta) { return dp - delta; },
          "ds_combination (ds dp - delta)"},
         {"derivative of p", [](double p, double dp, double) { return p * (1 - p) * dp; },
-         "ds_combination (ds p dp - p^2 dp)"},
+         "ds_combination (ds p * dp - p * p * dp)"},
         {"scaled", [](double p, double dp, double delta) { return 0.25 * p * (dp - delta); },
          "function_of_value (it is sm_scale * ds)"},
     };

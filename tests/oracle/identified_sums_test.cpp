@@ -94,7 +94,7 @@ TEST(Identified, ARowSumThatIsRescaledByHalfTheDifference) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "rescaled_by_other_factor: exp(0.5 m_before - 0.5 m)");
+    EXPECT_EQ(run.found(), "rescaled_by_other_factor: exp(1/2 * (m_before - m))");
 }
 
 TEST(Identified, ARowSumThatAddsItsFactor) {
@@ -105,7 +105,7 @@ TEST(Identified, ARowSumThatAddsItsFactor) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "state_of_other_terms: before + sum + factor");
+    EXPECT_EQ(run.found(), "state_of_other_terms: l_before + sum + factor");
 }
 
 TEST(Identified, AnAccumulatorWithALimitedFactor) {
@@ -117,7 +117,7 @@ TEST(Identified, AnAccumulatorWithALimitedFactor) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "rescaled_by_other_factor: at least 0.75");
+    EXPECT_EQ(run.found(), "rescaled_by_other_factor: max(factor, 0.75)");
 }
 
 TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
