@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "dump/schema/semantics.h"
-#include "oracle/formula/scores.h"
+#include "oracle/causes/product_results.h"
 
 namespace tilescope {
 
@@ -13,40 +13,22 @@ double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
     return product_scale(call.problem, call.units) * of_q * of_k;
 }
 
-void for_each_bare_score(const Observation& seen,
-                         const std::function<void(Eigen::Index, Eigen::Index, const BareScore&)>& see) {
-    const SearchedTile& site = seen.site;
-    const HeadCall& call = *site.call;
-    const double cap = call.units.s_capped ? call.problem.logits_soft_cap : 0;
-    const bool is_bare = cap == 0 && !(call.biased() && call.units.s_biased);
-    const Estimate scaled = scaled_scores(call, site.q, site.k);
-    const Estimate full = dumped_from_scaled(call, site.first_row, site.first_key, scaled);
-    for (Eigen::Index i = 0; i < full.value.rows(); ++i) {
-        for (Eigen::Index j = 0; j < full.value.cols(); ++j) {
-            const double unit = unit_of(call, site.first_row + i, site.first_key + j);
-            const double expected = scaled.value(i, j);
-            double error = full.error(i, j);
-            double got = seen.natural(i, j);
-            if (!is_bare) got -= full.value(i, j) - (cap > 0 ? cap * std::tanh(expected / cap) : expected);
-            if (cap > 0) {
-                const double tangent = got / cap;
-                // Near the cap a score is anything.
-                if (!(std::abs(tangent) < 0.9)) continue;
-                got = cap * std::atanh(tangent);
-                error = std::max(error / (1 - tangent * tangent), scaled.error(i, j));
-            }
-            see(i, j, {got, expected, error, unit, is_bare});
-        }
-    }
-}
-
 std::vector<BareScore> bare_scores(const Evidence& evidence) {
     std::vector<BareScore> scores;
     if (!evidence.direct() || evidence.observed != Stage::s) return scores;
+    const HeadCall& call = evidence.call();
+    const bool is_bare = !(call.capped() && call.units.s_capped) && !(call.biased() && call.units.s_biased);
     for (const Observation& seen : evidence.seen) {
-        for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
-            if (seen.is_wrong(i, j)) scores.push_back(score);
-        });
+        const SlotNumbers numbers = scores_before_cap(seen);
+        const SearchedTile& site = seen.site;
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!seen.is_wrong(i, j) || std::isnan(numbers.taken(i, j))) continue;
+                const double unit = unit_of(*site.call, site.first_row + i, site.first_key + j);
+                scores.push_back(
+                    {numbers.taken(i, j), numbers.right(i, j), numbers.error(i, j), unit, is_bare});
+            }
+        }
     }
     return scores;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "oracle/causes/evidence.h"
@@ -20,10 +19,6 @@ struct BareScore {
     double unit = 1;      ///< of the sum of products
     bool is_bare = true;  ///< no cap and no bias had to be taken off
 };
-
-/// Of every element of a tile of s but those near the cap, by row and column.
-void for_each_bare_score(const Observation& seen,
-                         const std::function<void(Eigen::Index, Eigen::Index, const BareScore&)>& see);
 
 /// Of every wrong element of s; none where s is not looked at itself, and without those near the cap.
 std::vector<BareScore> bare_scores(const Evidence& evidence);

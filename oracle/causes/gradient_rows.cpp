@@ -48,7 +48,7 @@ Change takes_rows_at(const Slot& slot, Stage rows_of, const Index& index) {
     return {.inputs = [=, &slot](SearchedTile& site) {
         const std::vector<double>& memory = *memory_of(*site.world, rows_of);
         const AddressInTile address = addresses_by(index, rows_of, site);
-        Estimate& rows = kept_in(slot.variable, site);
+        Estimate rows = numbers_of(slot.variable, site);
         for (Eigen::Index i = 0; i < rows.value.rows(); ++i) {
             const std::int64_t at = address(i, 0);
             const bool is_there = at >= 0 && at < std::ssize(memory);
@@ -56,6 +56,7 @@ Change takes_rows_at(const Slot& slot, Stage rows_of, const Index& index) {
             rows.error(i, 0) = std::isnan(value) ? infinity : 0;
             rows.value(i, 0) = std::isnan(value) ? 0 : value;
         }
+        put(slot.variable, std::move(rows), site);
     }};
 }
 

@@ -145,17 +145,18 @@ std::map<Eigen::Index, LinearSystem> systems_of(const ProductSide& side,
                                                 std::int64_t unknowns) {
     std::map<Eigen::Index, LinearSystem> systems;
     for (const Observation* seen : group) {
-        const ProductResults results = product_results(*seen);
+        const SlotNumbers results = product_results(*seen);
         const std::vector<bool> rows = bad_lines_of(*seen, true);
         const std::vector<bool> cols = bad_lines_of(*seen, false);
         for (Eigen::Index i = 0; i < seen->got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen->got.cols(); ++j) {
-                if (!rows[std::size_t(i)] || !cols[std::size_t(j)] || std::isnan(results.got(i, j))) continue;
+                if (!rows[std::size_t(i)] || !cols[std::size_t(j)] || std::isnan(results.taken(i, j)))
+                    continue;
                 spend(4 * unknowns);
                 const Eigen::VectorXd factors = side.factors(seen->site, i, j);
                 if (factors.size() != unknowns || !factors.allFinite()) continue;
                 systems.try_emplace(side.by_rows ? i : j, unknowns)
-                    .first->second.add(factors, results.got(i, j), results.error(i, j));
+                    .first->second.add(factors, results.taken(i, j), results.error(i, j));
             }
         }
     }

@@ -1,4 +1,5 @@
 #include "oracle/causes/readable_values.h"
+#include "oracle/causes/slots.h"
 #include "oracle/causes/tile_sums.h"
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 
 #include "dump/schema/rounding.h"
 #include "dump/schema/semantics.h"
-#include "oracle/formula/scores.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
@@ -38,6 +38,15 @@ bool has_rows_without_sum(const Evidence& evidence) {
             if (!has_sum(seen.site, i) && !seen.bad_rows[std::size_t(i)]) return true;
         return false;
     });
+}
+
+/// The variable in these units becomes what the curve makes of it.
+Change passes(Variable variable, double unit, const Curve& curve) {
+    return {.inputs = [=](SearchedTile& site) {
+        Estimate numbers = numbers_of(variable, site);
+        pass_through(curve, 1 / unit, numbers);
+        put(variable, std::move(numbers), site);
+    }};
 }
 
 /// The stage's result as the dump has it, or in natural units, passed through a curve.
@@ -93,141 +102,81 @@ std::vector<CurvePoint> points_of_results(const Evidence& evidence, bool natural
     return points;
 }
 
-// ---- parts of a score
+// ---- numbers that are solved for
 
-/// A part that a score is the sum of, or what its cap takes.
-struct ScorePart {
+bool caps(const Evidence& evidence) {
+    return evidence.call().capped() && evidence.units().s_capped;
+}
+bool biases(const Evidence& evidence) {
+    return evidence.call().biased() && evidence.units().s_biased;
+}
+bool is_in_s(const Evidence& evidence) {
+    return evidence.acts == Stage::s;
+}
+bool is_in_p(const Evidence& evidence) {
+    return evidence.acts == Stage::p;
+}
+bool is_capped_or_biased(const Evidence& evidence) {
+    return is_in_s(evidence) && (caps(evidence) || biases(evidence));
+}
+bool is_capped_and_biased(const Evidence& evidence) {
+    return is_in_s(evidence) && caps(evidence) && biases(evidence);
+}
+bool is_biased(const Evidence& evidence) {
+    return is_in_s(evidence) && biases(evidence);
+}
+
+/// A number that each element of a stage takes.
+struct SolvedValue {
     const char* name;
-    bool (*is_there)(const HeadCall& call);
-    Estimate (*of)(const SearchedTile& site);
-    bool under_cap = false;
+    const char* told;
+    bool (*is_there)(const Evidence&);
+    Variable variable;
+    double unit = 1;
+    bool is_exponent = false;
+    SlotNumbers (*numbers)(const Observation&) = nullptr;  ///< null: they are solved for
 };
 
-bool caps(const HeadCall& call) {
-    return call.capped() && call.units.s_capped;
-}
-bool biases(const HeadCall& call) {
-    return call.biased() && call.units.s_biased;
-}
-
-Estimate scaled_part(const SearchedTile& site) {
-    return scaled_scores(*site.call, site.q, site.k);
-}
-Estimate capped_part(const SearchedTile& site) {
-    return cap_scores(*site.call, scaled_part(site));
-}
-Estimate bias_part(const SearchedTile& site) {
-    return add_bias(*site.call, site.first_row, site.first_key, zeros(site.rows(), site.keys()));
-}
-
-constexpr ScorePart score_parts[] = {
-    {"sm_scale q k", [](const HeadCall& call) { return caps(call); }, scaled_part, true},
-    {"sm_scale q k", [](const HeadCall& call) { return biases(call) && !caps(call); }, scaled_part},
-    {"the capped score", [](const HeadCall& call) { return biases(call) && caps(call); }, capped_part},
-    {"the bias", [](const HeadCall& call) { return biases(call); }, bias_part},
+const SolvedValue score_parts[] = {
+    {"sm_scale q k", "sm_scale q k", is_capped_or_biased, var::scaled, 1, false, scores_before_cap},
+    {"the capped score", "the capped score", is_capped_and_biased, var::capped},
+    {"the bias", "the bias", is_biased, var::bias},
+};
+const SolvedValue exponents[] = {
+    {"x", "s - m", is_in_p, var::argument, 1, true},
+    {"x", "log2(e) (s - m)", is_in_p, var::argument, std::numbers::log2e, true},
 };
 
-/// The score with another value of one of its parts: `was` and `is`, both in the score's units.
-double with_part(double score, double was, double is, double cap) {
-    if (cap == 0) return score + is - was;
-    return score + cap * (std::tanh(is / cap) - std::tanh(was / cap));
-}
-
-Change changes_part(const ScorePart& part, const Curve& curve) {
-    return {.result = [=](const SearchedTile& site, Estimate& s) {
-        const Estimate was = part.of(site);
-        const double cap = part.under_cap ? site.call->problem.logits_soft_cap : 0;
-        for (Eigen::Index i = 0; i < s.value.size(); ++i) {
-            double& value = s.value.data()[i];
-            if (!std::isfinite(value)) continue;
-            const double x = was.value.data()[i];
-            const Uncertain is = passed_through(curve, {x, was.error.data()[i]});
-            value = with_part(value, x, is.value, cap);
-            s.error.data()[i] += is.error + 8 * u_f32 * (std::abs(value) + std::abs(is.value));
-        }
-    }};
-}
-
-std::vector<CurvePoint> points_of_part(const Evidence& evidence, const ScorePart& part) {
+std::vector<CurvePoint> points_of(const SolvedValue& value, const Evidence& evidence) {
     std::vector<CurvePoint> points;
     Thinned thinned(evidence);
     for (const Observation& seen : evidence.seen) {
-        const Estimate was = part.of(seen.site);
-        const double cap = part.under_cap ? seen.site.call->problem.logits_soft_cap : 0;
+        const SlotNumbers numbers =
+            value.numbers ? value.numbers(seen) : solve_for(value.variable, value.is_exponent, seen);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double factor = seen.factor.at(i, j);
-                const double expected = seen.expected.value(i, j) / factor;
-                const double x = was.value(i, j);
-                double got = seen.natural(i, j) - expected + x;
-                double error = seen.expected.error(i, j) / std::abs(factor) + 4 * u_f32 * std::abs(expected);
-                if (cap != 0) {
-                    const double tangent = (seen.natural(i, j) - expected) / cap + std::tanh(x / cap);
-                    // Near the cap a score is anything.
-                    if (!(std::abs(tangent) < 0.9)) continue;
-                    got = cap * std::atanh(tangent);
-                    error = std::max(error / (1 - tangent * tangent), was.error(i, j));
-                }
-                if (!std::isfinite(got) || !std::isfinite(x) || !thinned.takes(seen.is_wrong(i, j))) continue;
-                points.push_back({x, error, got, seen.is_wrong(i, j)});
-            }
-        }
-    }
-    return points;
-}
-
-// ---- arguments of the exponential
-
-/// s - m, from rows that see a key.
-double argument_of(const SearchedTile& site, const Matrix& s, Eigen::Index i, Eigen::Index j) {
-    const double m = site.m.value(i, 0);
-    return s(i, j) - (m == -infinity ? 0 : m);
-}
-
-Change changes_argument(double unit, const Curve& curve) {
-    return {.inputs = [=](SearchedTile& site) {
-        take_finished_scores(site);
-        Matrix& s = site.dumped_s.value;
-        for (Eigen::Index i = 0; i < s.rows(); ++i) {
-            if (site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
-            for (Eigen::Index j = 0; j < s.cols(); ++j) {
-                double& error = site.dumped_s.error(i, j);
-                const double x = argument_of(site, s, i, j);
-                Uncertain is = passed_through(curve, {x * unit, error * unit});
-                // Other bits of what the mask hides are NaN.
-                if (x == -infinity) is.value = curve.of(x);
-                s(i, j) = is.value / unit + site.m.value(i, 0);
-                error = std::isfinite(s(i, j))
-                            ? is.error / unit + 4 * u_f32 * (std::abs(s(i, j)) + std::abs(site.m.value(i, 0)))
-                            : 0;
-            }
-        }
-        site.own_call().units.m_stale_threshold = infinity;
-    }};
-}
-
-std::vector<CurvePoint> points_of_arguments(const Evidence& evidence, double unit) {
-    std::vector<CurvePoint> points;
-    Thinned thinned(evidence);
-    for (const Observation& seen : evidence.seen) {
-        const Estimate s = finished_scores(seen.site);
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double x = argument_of(seen.site, s.value, i, j);
-                const double got = seen.natural(i, j);
+                const double x = numbers.right(i, j);
+                if (!numbers.is_known(i, j) || !std::isfinite(x)) continue;
                 // What the cast flushes or nearly so says nothing.
-                if (!std::isfinite(x) || !(got > 1e-30) || std::isinf(got)) continue;
+                if (value.is_exponent && !(seen.natural(i, j) > 1e-30 && numbers.error(i, j) < 0.2)) continue;
                 if (!thinned.takes(seen.is_wrong(i, j))) continue;
-                const double cast =
-                    cast_after(seen.site, Stage::p, double(seen.got(i, j))) / double(seen.got(i, j));
-                if (cast > 0.2) continue;
-                const double error =
-                    s.error(i, j) + cast + 4e-7 * (1 + std::abs(x) + std::abs(s.value(i, j)));
-                points.push_back({x * unit, error * unit, std::log(got) * unit, seen.is_wrong(i, j)});
+                points.push_back({x * value.unit, numbers.error(i, j) * value.unit,
+                                  numbers.taken(i, j) * value.unit, seen.is_wrong(i, j)});
             }
         }
     }
     return points;
+}
+
+std::vector<ReadableValue> solved_values(const Evidence& evidence, std::span<const SolvedValue> all) {
+    std::vector<ReadableValue> values;
+    if (!can_be_read(evidence)) return values;
+    for (const SolvedValue& value : all)
+        if (value.is_there(evidence))
+            values.push_back({value.name, value.told,
+                              [&](const Evidence& of) { return points_of(value, of); },
+                              [&](const Curve& curve) { return passes(value.variable, value.unit, curve); }});
+    return values;
 }
 
 }  // namespace
@@ -264,25 +213,11 @@ std::vector<ReadableValue> readable_results(const Evidence& evidence) {
 }
 
 std::vector<ReadableValue> readable_score_parts(const Evidence& evidence) {
-    std::vector<ReadableValue> values;
-    if (!can_be_read(evidence) || evidence.acts != Stage::s) return values;
-    for (const ScorePart& part : score_parts) {
-        if (!part.is_there(evidence.call())) continue;
-        values.push_back({part.name, part.name,
-                          [&part](const Evidence& of) { return points_of_part(of, part); },
-                          [&part](const Curve& curve) { return changes_part(part, curve); }});
-    }
-    return values;
+    return solved_values(evidence, score_parts);
 }
 
 std::vector<ReadableValue> readable_arguments(const Evidence& evidence) {
-    std::vector<ReadableValue> values;
-    if (!can_be_read(evidence) || evidence.acts != Stage::p) return values;
-    for (const double unit : {1.0, std::numbers::log2e})
-        values.push_back({"x", unit == 1 ? "s - m" : "log2(e) (s - m)",
-                          [=](const Evidence& of) { return points_of_arguments(of, unit); },
-                          [=](const Curve& curve) { return changes_argument(unit, curve); }});
-    return values;
+    return solved_values(evidence, exponents);
 }
 
 }  // namespace tilescope

@@ -191,6 +191,8 @@ Estimate expected_of(Stage stage, const SearchedTile& site) {
         const std::int64_t first = is_of_queries(stage) ? site.first_row : site.first_key;
         return staged_operand(call, stage, first, site.raw).expected;
     }
+    if (stage == Stage::s && site.scaled.value.size() > 0)
+        return dumped_from_scaled(call, site.first_row, site.first_key, site.scaled);
     if (is_gradient(stage)) return sum_of_parts(stage, site);
     if (stage == Stage::delta)
         return site.o.value.size() > 0 ? row_delta(call, site.dout.value, site.o.value)

@@ -117,6 +117,7 @@ struct SearchedTile {
     Operand k;
     Operand v;
     Matrix k_before;      ///< K of the KV tiles before, added up element by element
+    Estimate scaled;      ///< sm_scale q k, where it is not that of the operands; otherwise empty
     Estimate dumped_s;    ///< the scores as far as the dump has them: capped, biased, masked as its units say
     RunningState before;  ///< after the KV tile before, or where the split begins
     Estimate m;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "dump/schema/rounding.h"
-#include "oracle/causes/product_results.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/formula/scores.h"
 
@@ -47,31 +46,24 @@ Change holds(Stage, const Reader& read) {
 }
 
 /// Where nothing is done with a product it is what the stage holds.
-bool is_added_up(const Evidence& evidence) {
+bool is_product_finished(const Evidence& evidence) {
     const Problem& problem = evidence.problem();
     const HeadCall& call = evidence.call();
-    if (evidence.observed != Stage::s) return evidence.observed == Stage::acc;
     const bool hides = problem.mask != Mask::none || problem.window_left >= 0 || problem.window_right >= 0;
-    return hides || call.capped() || call.biased();
+    return evidence.observed == Stage::s && (hides || call.capped() || call.biased());
 }
-
-SlotNumbers added(const Observation& seen) {
-    const ProductResults products = product_results(seen);
-    return {products.expected, products.got, products.error};
+bool is_acc(const Evidence& evidence) {
+    return evidence.observed == Stage::acc;
 }
 
 Change adds(Stage stage, const Reader& read) {
-    return {.result = [=](const SearchedTile& site, Estimate& result) {
-        Estimate sums = stage == Stage::s ? scaled_scores(*site.call, site.q, site.k) : std::move(result);
+    return {.result = [=](const SearchedTile& site, Estimate& sums) {
         Matrix before(sums.value.rows(), sums.value.cols());
         for (Eigen::Index i = 0; i < before.rows(); ++i)
             for (Eigen::Index j = 0; j < before.cols(); ++j) before(i, j) = carried_over(stage, site, i, j);
         sums.value -= before;
         sums = read(site, sums);
         sums.value += before;
-        result = stage == Stage::s
-                     ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
-                     : std::move(sums);
     }};
 }
 
@@ -157,13 +149,20 @@ Slot of_maximum_before() {
     return slot;
 }
 
+Slot of_scores() {
+    Slot slot = of_input(SlotCause::moved, is_product_finished, "adds", "", var::scaled);
+    slot.numbers = scores_before_cap;
+    return slot;
+}
+
 const Slot delta = of_input(SlotCause::numbers, is_ds, "takes", "delta", var::delta, true);
 const Slot lse = of_input(SlotCause::numbers, is_backward_p, "takes", "lse", var::m, true, true);
 const std::array rows_of_heads = {delta, lse};
 
 const std::array slots = {
     of_result(SlotCause::moved, is_any, "holds", held, holds),
-    of_result(SlotCause::moved, is_added_up, "adds", added, adds),
+    of_scores(),
+    of_result(SlotCause::moved, is_acc, "adds", product_results, adds),
     of_input(SlotCause::scores, is_p, "reads", "", var::s, false, true),
     of_input(SlotCause::numbers, is_ds, "takes", "p", var::p),
     of_input(SlotCause::numbers, is_ds, "takes", "dp", var::dp),
@@ -183,41 +182,20 @@ const std::array slots = {
 
 // ---- what the slot held
 
-/// By how much the result is more where the slot's number is more by `step`: the result, or its logarithm.
-Matrix slopes(const Slot& slot, const Observation& seen, const Matrix& step) {
-    const auto of_stage = [&](SearchedTile& site) {
+/// By how much the result is more where the variable is more by `step`: the result, or its logarithm.
+Matrix slopes(Variable variable, bool is_exponent, const Observation& seen, const Matrix& step) {
+    const auto of_stage = [&](Estimate numbers) {
+        SearchedTile site = seen.site;
         site.own_call().bounds = false;
+        put(variable, std::move(numbers), site);
         const Matrix result = expected_of(seen.context.stage, site).value;
-        return slot.is_exponent ? Matrix(result.array().log()) : result;
+        return is_exponent ? Matrix(result.array().log()) : result;
     };
-    SearchedTile right = seen.site;
-    SearchedTile more = seen.site;
-    kept_in(slot.variable, right);
-    kept_in(slot.variable, more).value += step;
-    const Matrix rise = of_stage(more) - of_stage(right);
+    Estimate numbers = numbers_of(variable, seen.site);
+    const Matrix right = of_stage(numbers);
+    numbers.value += step;
+    const Matrix rise = of_stage(std::move(numbers)) - right;
     return rise.cwiseQuotient(step.cols() == rise.cols() ? step : step.replicate(1, rise.cols()));
-}
-
-SlotNumbers solved(const Slot& slot, const Observation& seen) {
-    SearchedTile site = seen.site;
-    const Matrix own = kept_in(slot.variable, site).value;
-    const Matrix step = own.unaryExpr(
-        [](double x) { return std::isfinite(x) ? std::max(1.0, std::abs(x)) / 4096 : quiet_nan; });
-    const Matrix slope = slopes(slot, seen, step);
-    return numbers_by(
-        seen, slot.array ? read_array(slot, seen.site).value : own, [&](Eigen::Index i, Eigen::Index j) {
-            const double got = seen.natural(i, j);
-            const double unit = seen.factor.at(i, j);
-            const double expected = seen.expected.value(i, j) / unit;
-            double error = 2 * seen.expected.error(i, j) / std::abs(unit) + 4 * u_f32 * std::abs(got);
-            double rise = got - expected;
-            if (slot.is_exponent) {
-                rise = std::log(got) - std::log(expected);
-                error /= std::abs(got);
-            }
-            const double x = own(i, own.cols() > 1 ? j : 0);
-            return std::pair(x + rise / slope(i, j), error / std::abs(slope(i, j)) + 4 * u_f32 * std::abs(x));
-        });
 }
 
 // ---- a kernel that reads it elsewhere
@@ -248,7 +226,7 @@ Estimate read_from(const Estimate& right, const SearchedTile& site, std::int64_t
 }
 
 void read_input(const Slot& slot, std::int64_t ld, const ReadAt& at, SearchedTile& site) {
-    Estimate& own = kept_in(slot.variable, site);
+    Estimate own = numbers_of(slot.variable, site);
     const Estimate read = read_from(slot.array ? read_array(slot, site) : own, site, ld, at);
     // What is not known stays as it is.
     for (Eigen::Index i = 0; i < own.value.size(); ++i) {
@@ -256,6 +234,7 @@ void read_input(const Slot& slot, std::int64_t ld, const ReadAt& at, SearchedTil
         own.value.data()[i] = read.value.data()[i];
         own.error.data()[i] = read.error.data()[i];
     }
+    put(slot.variable, std::move(own), site);
 }
 
 /// What is computed of numbers that are not known is open.
@@ -274,10 +253,6 @@ void leave_open(std::int64_t ld, const ReadAt& at, const SearchedTile& site, Est
 
 }  // namespace
 
-bool SlotNumbers::is_known(Eigen::Index row, Eigen::Index col) const {
-    return std::isfinite(taken(row, col)) && std::isfinite(error(row, col));
-}
-
 std::span<const Slot> all_slots() {
     return slots;
 }
@@ -290,8 +265,31 @@ std::int64_t columns_of(const Slot& slot, const Problem& problem, Stage stage) {
     return slot.of_rows ? 1 : tile_shape(problem, stage).cols;
 }
 
+SlotNumbers solve_for(Variable variable, bool is_exponent, const Observation& seen) {
+    const Matrix own = numbers_of(variable, seen.site).value;
+    const Matrix step = own.unaryExpr(
+        [](double x) { return std::isfinite(x) ? std::max(1.0, std::abs(x)) / 4096 : quiet_nan; });
+    const Matrix slope = slopes(variable, is_exponent, seen, step);
+    return numbers_by(seen, own, [&](Eigen::Index i, Eigen::Index j) {
+        const double got = seen.natural(i, j);
+        const double unit = seen.factor.at(i, j);
+        const double expected = seen.expected.value(i, j) / unit;
+        double error = 2 * seen.expected.error(i, j) / std::abs(unit) + 4 * u_f32 * std::abs(got);
+        double rise = got - expected;
+        if (is_exponent) {
+            rise = std::log(got) - std::log(expected);
+            error /= std::abs(got);
+        }
+        const double x = own(i, own.cols() > 1 ? j : 0);
+        return std::pair(x + rise / slope(i, j), error / std::abs(slope(i, j)) + 4 * u_f32 * std::abs(x));
+    });
+}
+
 SlotNumbers numbers_of(const Slot& slot, const Observation& seen) {
-    return slot.numbers ? slot.numbers(seen) : solved(slot, seen);
+    SlotNumbers numbers =
+        slot.numbers ? slot.numbers(seen) : solve_for(slot.variable, slot.is_exponent, seen);
+    if (slot.array) numbers.right = read_array(slot, seen.site).value;
+    return numbers;
 }
 
 Change reads_slot(const Slot& slot, Stage stage, const ReadAt& at) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "oracle/causes/evidence.h"
+#include "oracle/causes/product_results.h"
 #include "oracle/causes/variables.h"
 
 namespace tilescope {
@@ -17,15 +17,6 @@ using ReadAt =
 
 /// A tile of numbers as an index reads it, of which `right` is the right one.
 using Reader = std::function<Estimate(const SearchedTile&, const Estimate& right)>;
-
-/// Numbers of the elements of a stage. NaN where they are not known.
-struct SlotNumbers {
-    Matrix right;  ///< rows x columns, or rows x 1 of what a whole row takes
-    Matrix taken;  ///< what each element of the stage must have taken for what was dumped
-    Matrix error;  ///< by how much that may be off
-
-    bool is_known(Eigen::Index row, Eigen::Index col) const;
-};
 
 /// The mistake that an index of the slot is.
 enum class SlotCause : std::uint8_t { moved, scores, numbers, state, factor, maximum };
@@ -55,6 +46,8 @@ std::span<const Slot> slots_of_heads();
 /// Columns of the slot's numbers in a whole tile.
 std::int64_t columns_of(const Slot& slot, const Problem& problem, Stage stage);
 
+/// What the variable must have been in each element for what was dumped; `is_exponent`: see Slot.
+SlotNumbers solve_for(Variable variable, bool is_exponent, const Observation& seen);
 /// What the elements of a tile took, beside what they should have.
 SlotNumbers numbers_of(const Slot& slot, const Observation& seen);
 

@@ -72,7 +72,7 @@ TermQuestion question_of(const TermOperand& operand, const Problem& problem,
 std::vector<TermLine> lines_of(const TermOperand& operand, const std::vector<WrongSum>& wrong,
                                const TermQuestion& question) {
     constexpr std::size_t few = 4;
-    std::map<const Observation*, ProductResults> results;
+    std::map<const Observation*, SlotNumbers> results;
     std::set<std::pair<const Observation*, Eigen::Index>> known;
     std::vector<TermLine> lines;
     for (std::size_t i = 0; i < wrong.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oracle/causes/curves.h"
+#include "oracle/causes/product_results.h"
 #include "oracle/formula/scores.h"
 #include "oracle/solve/effort.h"
 
@@ -52,40 +53,6 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
     }
 }
 
-/// Takes bias and cap off scores that the dump has with them; leaves other stages as they are.
-class ScoreSums {
- public:
-    ScoreSums(Stage stage, const Observation& seen)
-        : is_score_(stage == Stage::s), call_(*seen.site.call), site_(seen.site) {
-        if (!is_score_) return;
-        const bool capped = call_.capped() && call_.units.s_capped;
-        if (capped) cap_ = call_.problem.logits_soft_cap;
-        if (call_.biased() && call_.units.s_biased && (capped || !call_.capped()))
-            bias_ = add_bias(call_, site_.first_row, site_.first_key, zeros(seen.got.rows(), seen.got.cols()))
-                        .value;
-    }
-
-    void take_off(Eigen::Index row, Eigen::Index col, TileSum& sum) const {
-        if (!is_score_) return;
-        if (!call_.visible_to(site_.first_row + row, site_.first_key).contains(site_.first_key + col))
-            sum.got = quiet_nan;
-        if (bias_.size() > 0) sum.got -= bias_(row, col);
-        if (cap_ == 0) return;
-        const double tangent = sum.got / cap_;
-        // Near the cap hardly anything is left of the score.
-        if (!(std::abs(tangent) < 0.9)) sum.got = quiet_nan;
-        sum.got = cap_ * std::atanh(tangent);
-        sum.error /= 1 - tangent * tangent;
-    }
-
- private:
-    bool is_score_;
-    const HeadCall& call_;
-    const SearchedTile& site_;
-    double cap_ = 0;
-    Matrix bias_;
-};
-
 std::vector<double> finite_terms(std::vector<double> terms) {
     // What the mask hides adds nothing, whatever lies beside it.
     for (double& term : terms)
@@ -106,7 +73,7 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
     for (const Observation& seen : evidence.seen) {
         if (wrong && !seen.is_bad()) continue;
         spend(4 * seen.got.size());
-        const ScoreSums scores(stage, seen);
+        const SlotNumbers scores = stage == Stage::s ? scores_before_cap(seen) : SlotNumbers();
         const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
         const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
         const SearchedTile& site = set.is_all() ? seen.site : inside;
@@ -120,7 +87,10 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
             next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
             next.sum.error += cast_after(seen.site, stage, std::abs(next.sum.got));
             next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
-            scores.take_off(next.row, next.col, next.sum);
+            if (stage == Stage::s) {
+                next.sum.got = scores.taken(next.row, next.col);
+                next.sum.error = scores.error(next.row, next.col);
+            }
             if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
             if (stage == Stage::m) {
                 // A maximum is a score or what was there before, whatever the threshold leaves open.

@@ -25,11 +25,11 @@ double& element_at(const TermOperand& operand, Matrix& taken, Eigen::Index line,
 void for_each_unknown_line(const TermOperand& operand, const SearchedTile& site, const Matrix& taken,
                            const std::function<void(const UnknownLine&)>& see) {
     if (!taken.hasNaN()) return;
-    const std::optional<ProductResults> dumped = dumped_product_results(operand.stage, site);
+    const std::optional<SlotNumbers> dumped = dumped_product_results(operand.stage, site);
     if (!dumped) return;
     const Matrix lines = operand.has_terms_down() ? Matrix(taken.transpose()) : taken;
-    const Eigen::Index count = operand.is_left ? dumped->got.rows() : dumped->got.cols();
-    const Eigen::Index results = operand.is_left ? dumped->got.cols() : dumped->got.rows();
+    const Eigen::Index count = operand.is_left ? dumped->taken.rows() : dumped->taken.cols();
+    const Eigen::Index results = operand.is_left ? dumped->taken.cols() : dumped->taken.rows();
     for (Eigen::Index line = 0; line < std::min(count, lines.rows()); ++line) {
         UnknownLine next;
         next.line = line;
@@ -50,7 +50,7 @@ void for_each_unknown_line(const TermOperand& operand, const SearchedTile& site,
             double known = 0;
             for (Eigen::Index t = 0; t < lines.cols(); ++t)
                 if (of_terms(t) != 0 && !std::isnan(lines(line, t))) known += of_terms(t) * lines(line, t);
-            next.left(n) = dumped->got(row, col) - known;
+            next.left(n) = dumped->taken(row, col) - known;
             next.error(n) = dumped->error(row, col);
             is_known.push_back(std::isfinite(next.left(n)));
         }
@@ -65,17 +65,17 @@ bool is_product_of_operands(Stage stage) {
     return stage == Stage::s || stage == Stage::acc || stage == Stage::dp;
 }
 
-TermLine line_of_results(const TermOperand& operand, const SearchedTile& site, const ProductResults& results,
+TermLine line_of_results(const TermOperand& operand, const SearchedTile& site, const SlotNumbers& results,
                          Eigen::Index line) {
     TermLine all;
-    const Eigen::Index count = operand.is_left ? results.got.cols() : results.got.rows();
+    const Eigen::Index count = operand.is_left ? results.taken.cols() : results.taken.rows();
     for (Eigen::Index n = 0; n < count; ++n) {
         const Eigen::Index row = operand.is_left ? line : n;
         const Eigen::Index col = operand.is_left ? n : line;
-        if (!std::isfinite(results.got(row, col))) continue;
+        if (!std::isfinite(results.taken(row, col))) continue;
         TermResult next = result_of(operand, site, row, col);
         next.carried = 0;
-        next.got = results.got(row, col);
+        next.got = results.taken(row, col);
         next.error = results.error(row, col);
         all.push_back(std::move(next));
     }

@@ -13,7 +13,7 @@ namespace tilescope {
 bool is_product_of_operands(Stage stage);
 
 /// The results of the line of the tile that takes row or column `line` of the operand, as far as they are known.
-TermLine line_of_results(const TermOperand& operand, const SearchedTile& site, const ProductResults& results,
+TermLine line_of_results(const TermOperand& operand, const SearchedTile& site, const SlotNumbers& results,
                          Eigen::Index line);
 
 /// Fills in the NaN of `taken`, the operand as the product takes it: what the dumped tile tells, otherwise 0. `site` holds

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "oracle/causes/bare_scores.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/formula/scores.h"
 
@@ -16,6 +17,9 @@ namespace {
 Estimate& scores_in(SearchedTile& site) {
     take_finished_scores(site);
     return site.dumped_s;
+}
+Estimate& scaled_in(SearchedTile& site) {
+    return site.scaled;
 }
 Estimate& m_before_in(SearchedTile& site) {
     return site.before.m;
@@ -64,6 +68,33 @@ double& sink_in(HeadCall& call) {
 }
 
 // ---- what is computed of others
+
+Estimate scores_of_operands(const SearchedTile& site) {
+    return site.scaled.value.size() > 0 ? site.scaled : scaled_scores(*site.call, site.q, site.k);
+}
+Estimate capped_scores(const SearchedTile& site) {
+    const bool is_capped = site.call->capped() && site.call->units.s_capped;
+    return is_capped ? cap_scores(*site.call, scores_of_operands(site)) : scores_of_operands(site);
+}
+Estimate bias_of_scores(const SearchedTile& site) {
+    return add_bias(*site.call, site.first_row, site.first_key, zeros(site.rows(), site.keys()));
+}
+Estimate units_of_scores(const SearchedTile& site) {
+    Estimate units = zeros(site.rows(), site.keys());
+    for (Eigen::Index i = 0; i < units.value.rows(); ++i)
+        for (Eigen::Index j = 0; j < units.value.cols(); ++j)
+            units.value(i, j) = unit_of(*site.call, site.first_row + i, site.first_key + j);
+    return units;
+}
+/// Of a row without a maximum nothing is subtracted.
+Matrix subtracted(const SearchedTile& site) {
+    return site.m.value.unaryExpr([](double x) { return x == -infinity ? 0 : x; });
+}
+Estimate arguments(const SearchedTile& site) {
+    Estimate s = finished_scores(site);
+    s.value -= subtracted(site).replicate(1, s.value.cols());
+    return s;
+}
 
 Estimate finite_scores_hidden(const SearchedTile& site) {
     const Matrix s = finished_scores(site).value;
@@ -132,6 +163,30 @@ Estimate divisors(const SearchedTile& site) {
 
 // ---- what it takes to put it there
 
+/// From here on the score is what it was capped to.
+void put_capped(SearchedTile& site, Estimate capped) {
+    site.own_call().problem.logits_soft_cap = 0;
+    site.scaled = std::move(capped);
+}
+void put_bias(SearchedTile& site, Estimate bias) {
+    Estimate sum = capped_scores(site);
+    sum.value += bias.value;
+    sum.error += bias.error + 2 * u_f32 * (sum.value.cwiseAbs() + bias.value.cwiseAbs());
+    HeadCall& call = site.own_call();
+    call.problem.alibi = Alibi::none;
+    call.read_bias = nullptr;
+    put_capped(site, std::move(sum));
+}
+
+void put_argument(SearchedTile& site, Estimate argument) {
+    const Matrix m = subtracted(site).replicate(1, argument.value.cols());
+    const Matrix rounding = 4 * u_f32 * (argument.value.cwiseAbs() + m.cwiseAbs());
+    Estimate& s = scores_in(site);
+    m_in(site).value = m.leftCols(1);
+    s.value = argument.value + m;
+    s.error = s.value.array().isFinite().select((argument.error + rounding).array(), 0.0);
+}
+
 /// In the units of the kernel it is rounded.
 void start_from(SearchedTile& site, Estimate m) {
     if (!site.begins) return;
@@ -183,6 +238,11 @@ constexpr std::array<Kept, variable_count> make_kept() {
     const auto of = [&](Variable variable) -> Kept& { return all[variable.number]; };
     of(var::s) = {.in = scores_in, .computed = finished_scores};
     of(var::hidden).computed = finite_scores_hidden;
+    of(var::scaled) = {.in = scaled_in, .computed = scores_of_operands};
+    of(var::capped) = {.computed = capped_scores, .put = put_capped};
+    of(var::bias) = {.computed = bias_of_scores, .put = put_bias};
+    of(var::score_unit).computed = units_of_scores;
+    of(var::argument) = {.computed = arguments, .put = put_argument};
     of(var::m_before).in = of(var::m_start).in = m_before_in;
     of(var::m_start).put = start_from;
     of(var::m) = {.in = m_in, .computed = maximum_of_row};
@@ -218,18 +278,6 @@ Estimate logarithm_of_sum(const SearchedTile& site, const Estimate& lse) {
     return {lse.value - m, lse.error + u_f32 * (lse.value.cwiseAbs() + m.cwiseAbs())};
 }
 
-void put(const Rewrite& rewrite, SearchedTile& site, Estimate numbers) {
-    const Kept& place = place_of(rewrite.variable);
-    if (place.put) return place.put(site, std::move(numbers));
-    if (place.in_call) {
-        place.in_call(site.own_call()) = numbers.value(0, 0);
-        return;
-    }
-    Estimate& own = place.in(site);
-    own.value = std::move(numbers.value);
-    own.error = std::move(numbers.error);
-}
-
 /// What lse says of a row that saw no key stays.
 void rewrite_result(const Expr& becomes, const SearchedTile& site, Estimate& result) {
     const Estimate changed = evaluated(becomes, site, result.value.rows(), result.value.cols(), &result);
@@ -244,8 +292,16 @@ void rewrite_result(const Expr& becomes, const SearchedTile& site, Estimate& res
 
 }  // namespace
 
-Estimate& kept_in(Variable variable, SearchedTile& site) {
-    return place_of(variable).in(site);
+void put(Variable variable, Estimate numbers, SearchedTile& site) {
+    const Kept& place = place_of(variable);
+    if (place.put) return place.put(site, std::move(numbers));
+    if (place.in_call) {
+        place.in_call(site.own_call()) = numbers.value(0, 0);
+        return;
+    }
+    Estimate& own = place.in(site);
+    own.value = std::move(numbers.value);
+    own.error = std::move(numbers.error);
 }
 
 Estimate numbers_of(Variable variable, const SearchedTile& site, const Estimate* result) {
@@ -299,7 +355,7 @@ void rewrite_inputs(std::span<const Rewrite> rewrites, SearchedTile& site) {
     }
     std::size_t at = 0;
     for (const Rewrite& rewrite : rewrites)
-        if (rewrite.variable != var::result) put(rewrite, site, std::move(becomes[at++]));
+        if (rewrite.variable != var::result) put(rewrite.variable, std::move(becomes[at++]), site);
 }
 
 Change rewritten(std::vector<Rewrite> rewrites) {

@@ -15,8 +15,8 @@ namespace tilescope {
 /// `result`: what the stage holds, where that is asked for.
 Estimate numbers_of(Variable variable, const SearchedTile& site, const Estimate* result = nullptr);
 
-/// The reference that a replay computes with; of those that are kept in a tile.
-Estimate& kept_in(Variable variable, SearchedTile& site);
+/// In the place of what a replay computes with.
+void put(Variable variable, Estimate numbers, SearchedTile& site);
 
 /// The variables that some expressions take, of each element of a tile.
 class TileVariables {

@@ -17,6 +17,8 @@ struct Variable {
 namespace var {
 inline constexpr Variable result{0}, constant{1};  // what the stage holds; what is chosen
 inline constexpr Variable s{2}, hidden{3};         // 1 where the mask hides the key, else 0
+// What s is made of: sm_scale q k, with its cap, what is added to it; what q k is multiplied with; s - m.
+inline constexpr Variable scaled{26}, capped{27}, bias{28}, score_unit{29}, argument{30};
 // The maximum: m_start is m_before of the first tile, m_tile that of the tile's own scores.
 inline constexpr Variable m_before{4}, m_start{5}, m{6}, m_tile{7}, factor{8};
 // P, that of the tile before, and as the row sum adds it up and as it multiplies V.
@@ -26,7 +28,7 @@ inline constexpr Variable sum{13}, l_before{14}, l{15}, log_l{16}, acc_before{17
 inline constexpr Variable dp{19}, delta{20}, cap_slope{21};  // the derivative of the soft cap
 inline constexpr Variable sm_scale{22}, alibi_slope{23}, alibi_shift{24}, sink{25};
 }  // namespace var
-inline constexpr std::size_t variable_count = 26;
+inline constexpr std::size_t variable_count = 31;
 
 /// As a formula has it: "m_before".
 std::string_view variable_name(Variable variable);
