@@ -26,7 +26,7 @@ constexpr std::int64_t largest_array = std::int64_t(1) << 25;
 /// The operand as it lies in memory; empty where it is too large to be searched.
 std::shared_ptr<const std::vector<double>> operand_array(const CauseSearch& world, Stage stage) {
     return world.once<std::vector<double>>(fmt::format("operand {}", stage_info(stage).name), [&] {
-        const ArrayShape shape = array_shape(stage, world.recording().problem());
+        const ArrayExtents shape = array_shape(stage, world.recording().problem());
         std::vector<double> values;
         if (shape.size() > largest_array) return values;
         for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
@@ -67,7 +67,7 @@ Change reads(Stage stage, const Index& index, bool bounded) {
     // `see` gets each element with its value, or nullopt where there is none.
     const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
         const std::vector<double>& array = *operand_array(*site.world, stage);
-        const ArrayShape shape = array_shape(stage, site.world->recording().problem());
+        const ArrayExtents shape = array_shape(stage, site.world->recording().problem());
         const AddressInTile address = addresses_by(index, stage, site);
         const std::int64_t head = origin(site, stage) / shape.size_of_head() * shape.size_of_head();
         const std::int64_t begin = bounded ? head : 0;

@@ -28,7 +28,7 @@ std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, co
                                    const SampleOf& sample_of, std::size_t most = 1);
 
 /// The dimensions of the array of all heads that a stage is loaded from or stored to, [batch][heads][length][cols].
-struct ArrayShape {
+struct ArrayExtents {
     std::int64_t batch;
     std::int64_t heads;
     std::int64_t length;
@@ -37,7 +37,7 @@ struct ArrayShape {
     std::int64_t size_of_head() const { return length * cols; }
     std::int64_t size() const { return batch * heads * size_of_head(); }
 };
-ArrayShape array_shape(Stage stage, const Problem& problem);
+ArrayExtents array_shape(Stage stage, const Problem& problem);
 
 /// Where the first element of the tile stands.
 std::int64_t origin(const SearchedTile& site, Stage stage);

@@ -22,7 +22,7 @@ struct StrideProduct {
     int count = 0;
 };
 
-StrideProduct product_of(unsigned bits, const ArrayShape& array) {
+StrideProduct product_of(unsigned bits, const ArrayExtents& array) {
     const std::array<std::int64_t, 3> extents = {array.heads, array.length, array.cols};
     StrideProduct product;
     for (std::size_t i = 0; i < factors.size(); ++i) {
@@ -39,7 +39,7 @@ constexpr std::array<unsigned, 4> own_products = {7, 6, 4, 0};
 
 /// `of` times the number, told as the product that it should be, as the smallest product of extents, or as the number itself;
 /// nullopt of 0.
-std::optional<Expr> term_of(Coordinate of, std::int64_t number, unsigned own, const ArrayShape& array) {
+std::optional<Expr> term_of(Coordinate of, std::int64_t number, unsigned own, const ArrayExtents& array) {
     if (number == 0) return std::nullopt;
     if (number == 1) return Expr(of);
     std::vector<StrideProduct> products = {product_of(own, array)};
@@ -58,7 +58,7 @@ struct StridesOfTile {
     std::int64_t base;
 };
 
-std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const ArrayShape& array,
+std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const ArrayExtents& array,
                                             const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles;
     for (const Observation& seen : evidence.seen) {
@@ -100,7 +100,7 @@ std::optional<std::int64_t> rise_of(const std::vector<StridesOfTile>& tiles, con
 
 }  // namespace
 
-std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayShape& array,
+std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayExtents& array,
                                           const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles = strides_of_tiles(evidence, array, sources_of);
     if (tiles.size() < 2) return std::nullopt;

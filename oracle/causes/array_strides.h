@@ -16,7 +16,7 @@ struct ArrayStrides {
 
 /// The strides that the bad tiles speak for together, each of which tells two of them by itself; nullopt where they
 /// do not agree, and where they are those that the array has.
-std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayShape& array,
+std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayExtents& array,
                                           const SourcesOf& sources_of);
 
 }  // namespace tilescope

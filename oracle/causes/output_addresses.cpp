@@ -48,7 +48,7 @@ void for_each_block(const CauseSearch& world, const See& see) {
 /// The output as dumped; what nobody wrote is NaN.
 ValueIndex dumped_output(const CauseSearch& world, Stage stage) {
     const Problem& problem = world.recording().problem();
-    const ArrayShape shape = array_shape(stage, problem);
+    const ArrayExtents shape = array_shape(stage, problem);
     std::vector<double> values(std::size_t(shape.size()), quiet_nan);
     for_each_block(world, [&](const TileId& id, const Problem& entry) {
         const auto tile = load_tile(world.recording(), entry, stage, id);
@@ -107,7 +107,7 @@ struct StoredOutput {
 /// One block after the other: what is stored twice is that of the last one.
 StoredOutput output_stored(const CauseSearch& world, Stage stage, const OutputStore& store) {
     const Problem& problem = world.recording().problem();
-    const ArrayShape shape = array_shape(stage, problem);
+    const ArrayExtents shape = array_shape(stage, problem);
     const auto size = std::size_t(shape.size());
     StoredOutput stored{std::vector<double>(size), std::vector<double>(size), std::vector<bool>(size)};
     const auto blocks = world.once<std::vector<BlockOutput>>(

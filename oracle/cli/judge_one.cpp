@@ -22,7 +22,6 @@
 #include "oracle/causes/find_causes.h"
 #include "oracle/causes/prediction.h"
 #include "oracle/causes/replayed.h"
-#include "oracle/causes/same_run.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/cli/progress.h"
 #include "oracle/explain/explain.h"
@@ -33,6 +32,7 @@
 #include "oracle/ranks/judge_ranks.h"
 #include "oracle/report/npy.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/same_run.h"
 
 namespace tilescope {
 

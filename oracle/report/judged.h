@@ -7,9 +7,9 @@
 #include <string_view>
 #include <variant>
 
-#include "oracle/causes/same_run.h"
 #include "oracle/judge/report.h"
 #include "oracle/ranks/rank_report.h"
+#include "oracle/runs/same_run.h"
 
 namespace tilescope {
 

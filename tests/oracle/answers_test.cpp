@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "oracle/causes/same_run.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/same_run.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/passes.h"
 #include "tests/oracle/planted_calls.h"

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "oracle/causes/replayed.h"
-#include "oracle/causes/same_run.h"
 #include "oracle/causes/table.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/same_run.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/passes.h"

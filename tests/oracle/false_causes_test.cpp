@@ -11,8 +11,8 @@
 #include <set>
 #include <span>
 
-#include "oracle/causes/same_run.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/same_run.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/support/seeds.h"

@@ -1,4 +1,4 @@
-#include "oracle/causes/same_run.h"
+#include "oracle/runs/same_run.h"
 
 #include <fmt/format.h>
 
