@@ -89,10 +89,23 @@ FittedLine line_in(const Sums& sums, const CurveDomain& domain, bool mirrored) {
     return line;
 }
 
+/// Residuals above this are no rounding.
+constexpr double most_residual = 4;
+
+/// Every few of them: what these contradict the others need not be asked.
+Sums some_of(const Sums& sums) {
+    constexpr std::size_t few = 32;
+    Sums some;
+    for (std::size_t i = 0; i < sums.size(); i += sums.size() / few + 1) some.push_back(sums[i]);
+    return some;
+}
+
 /// The curve with the numbers as simple as their errors leave open, if the sums are those of it.
-std::optional<Curve> curve_in(const Sums& sums, const CurveDomain& domain, const FittedLine& line,
+std::optional<Curve> curve_in(const Sums& sums, const Sums& some, const CurveDomain& domain, bool mirrored,
                               const std::string& variable) {
-    if (!(line.residual < 4)) return std::nullopt;
+    if (!(line_in(some, domain, mirrored).residual < most_residual)) return std::nullopt;
+    const FittedLine line = line_in(sums, domain, mirrored);
+    if (!(line.residual < most_residual)) return std::nullopt;
     CurveRule simple = line.rule;
     simple.slope = simplest_number(simple.slope, std::min(0.02, line.slope_error + 1e-6), {}).value;
     simple.offset = simplest_number(simple.offset, std::min(0.02, line.offset_error + 1e-9), {}).value;
@@ -148,14 +161,29 @@ std::optional<Curve> from_meeting_point(const Sums& sums, const CurveDomain& dom
     return fits(sums, curve) ? std::optional(curve) : std::nullopt;
 }
 
-void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curve>& curves) {
+/// Mean square of what the sums are off by, in errors.
+double residual_of_right(const Sums& sums) {
+    double residual = 0;
+    for (const SumOfProducts& sum : sums) {
+        double off = sum.got;
+        for (const auto& [a, b] : sum.factors) off -= a * b;
+        residual += off * off / (sum.error * sum.error);
+    }
+    return residual / double(sums.size());
+}
+
+void add_bounded(const Sums& sums, const Sums& some, const std::string& variable,
+                 std::vector<Curve>& curves) {
     const std::vector<double> sizes = sizes_of(sums);
     if (sizes.empty()) return;
+    const double without = residual_of_right(some);
     for (const BoundedKind& of : bounded_kinds) {
-        const auto line_at = [&](double size) { return line_in(sums, bounded(of.kind, size), of.mirrored); };
+        const auto residual_at = [&](const Sums& of_sums, double size) {
+            return line_in(of_sums, bounded(of.kind, size), of.mirrored).residual;
+        };
         const auto add = [&](double size) {
             const CurveDomain domain = bounded(of.kind, size);
-            const auto curve = curve_in(sums, domain, line_at(size), variable);
+            const auto curve = curve_in(sums, some, domain, of.mirrored, variable);
             if (!curve) return false;
             if (const auto met = from_meeting_point(sums, domain, curve->rule, variable))
                 curves.push_back(*met);
@@ -171,9 +199,11 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
         std::size_t best = 0;
         double least = std::numeric_limits<double>::infinity();
         for (std::size_t i = 0; i < tried.size(); ++i) {
-            const double residual = line_at(tried[i]).residual;
+            const double residual = residual_at(some, tried[i]);
             if (residual < least) least = residual, best = i;
         }
+        // Near the bound of a function most of what is off is explained.
+        if (!(2 * least < without)) continue;
         double low = tried[best == 0 ? 0 : best - 1];
         double high = tried[std::min(best + 1, count)];
         for (int step = 0; step < 40; ++step) {
@@ -184,7 +214,7 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
                 break;
             }
             const double third = (high - low) / 3;
-            if (line_at(low + third).residual < line_at(high - third).residual) {
+            if (residual_at(sums, low + third) < residual_at(sums, high - third)) {
                 high -= third;
             } else {
                 low += third;
@@ -199,14 +229,14 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
 std::vector<Curve> functions_of_factor(const Sums& sums, const std::string& variable) {
     std::vector<Curve> curves;
     if (!are_enough(sums)) return curves;
+    const Sums some = some_of(sums);
     const auto add = [&](const CurveDomain& domain) {
-        if (const auto curve = curve_in(sums, domain, line_in(sums, domain, false), variable))
-            curves.push_back(*curve);
+        if (const auto curve = curve_in(sums, some, domain, false, variable)) curves.push_back(*curve);
     };
     add({FactorKind::below, 0});
     add({FactorKind::above, 0});
     if (!curves.empty()) return curves;
-    add_bounded(sums, variable, curves);
+    add_bounded(sums, some, variable, curves);
     if (!curves.empty()) return curves;
     for (int bit = 23; bit >= 16; --bit) add({FactorKind::bit_set, 0, bit});
     for (const CurveRule& rule : simple_bit_rules())
