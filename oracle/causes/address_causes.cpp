@@ -108,6 +108,7 @@ void add_indices(const Evidence& evidence, const std::vector<OtherIndex>& others
         for (const bool bounded : {true, false}) {
             candidates.push_back({told, reads(stage, other.index, bounded), cost});
             candidates.back().name = name;
+            candidates.back().change.indices = {rewrite_of_load(other, stage, problem)};
         }
     }
 }

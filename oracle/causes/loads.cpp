@@ -99,15 +99,16 @@ Change loads(Stage operand, const OtherIndex& other) {
 }
 
 /// With the descales that come with the other head or batch entry.
-Change with_its_descales(Stage operand, const OtherIndex& other, const Change& change) {
-    return {.inputs = [=](SearchedTile& site) {
-        change.inputs(site);
+Change with_its_descales(Stage operand, const OtherIndex& other, Change change) {
+    change.inputs = [=, load = change.inputs](SearchedTile& site) {
+        load(site);
         const Problem& problem = site.call->problem;
         const RowOfArray from = row_at(other, operand, element_place(operand, site, 0, 0));
         const std::int64_t head =
             is_of_queries(operand) ? from.head : heads_reading(problem, from.head).first;
         use_descale_of(*site.world->call(from.batch, head), operand, site.own_call());
-    }};
+    };
+    return change;
 }
 
 // ---- what is tried
@@ -139,7 +140,8 @@ class CommonLoads {
     void add(const OtherIndex& other) {
         const std::string_view name = name_of_load(other, operand_, problem_);
         std::vector<CauseParameter> told = told_of_load(other, operand_, problem_);
-        const Change change = loads(operand_, other);
+        Change change = loads(operand_, other);
+        change.indices = {rewrite_of_load(other, operand_, problem_)};
         candidates_.push_back({told, change, int(!told.empty())});
         candidates_.back().name = name;
         const bool is_of_place =
@@ -221,6 +223,12 @@ std::vector<CauseParameter> told_of_load(const OtherIndex& other, Stage operand,
     const std::string_view name = name_of_load(other, operand, problem);
     if (name == head_modulo_name || name == other_layout_name) return {};
     return {{"reads", other.text(indexed_array(operand, problem).right)}};
+}
+
+CauseParameter rewrite_of_load(const OtherIndex& other, Stage operand, const Problem& problem) {
+    const bool has_right_extents = other.index.extents == indexed_array(operand, problem).right.extents;
+    const std::string name(stage_info(operand).name);
+    return {name, has_right_extents ? other.index.text() : "[" + other.index.address().text() + "]"};
 }
 
 std::vector<Candidate> common_loads(const Evidence& evidence) {

@@ -16,6 +16,9 @@ std::string_view name_of_load(const OtherIndex& other, Stage operand, const Prob
 /// What the report says of it: nothing where the name says all.
 std::vector<CauseParameter> told_of_load(const OtherIndex& other, Stage operand, const Problem& problem);
 
+/// The index as data, "k" and "[batch][0][key][d]"; the address where its extents are others.
+CauseParameter rewrite_of_load(const OtherIndex& other, Stage operand, const Problem& problem);
+
 /// Other batch entries, heads, tiles and rows, and another layout: what is tried where no value tells the index.
 std::vector<Candidate> common_loads(const Evidence& evidence);
 

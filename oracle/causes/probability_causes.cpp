@@ -55,19 +55,11 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Clamp& clamp : clamps(evidence)) {
         for (const bool masked : {true, false}) {
-            const auto change = [masked, least = clamp.least](SearchedTile& site) {
-                take_finished_scores(site);
-                Matrix& s = site.dumped_s.value;
-                for (Eigen::Index i = 0; i < s.rows(); ++i) {
-                    const double m = site.m.value(i, 0) == -infinity ? 0 : site.m.value(i, 0);
-                    for (Eigen::Index j = 0; j < s.cols(); ++j)
-                        if (masked || s(i, j) != -infinity) s(i, j) = std::max(s(i, j), m + least);
-                    if (masked && site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
-                }
-            };
+            const Expr clamped = larger_of(var::argument, number(clamp.least));
+            const Expr seen_alone = clamped + if_any(var::hidden, number(-infinity));
             candidates.push_back(
                 {{{"least argument", clamp.name}, {"masked cells", masked ? "clamped, too" : "0"}},
-                 {.inputs = change},
+                 rewritten({{var::argument, masked ? clamped : seen_alone}}),
                  1,
                  0,
                  clamp.least == 0});
@@ -186,8 +178,7 @@ std::vector<Candidate> mask_is_left_out(const Evidence&) {
 }
 
 Generator masked_p_not_zero() {
-    const auto least = [](const Expr& x, double most) { return Expr::of_two(Op::at_least, x, number(most)); };
-    return all_of({hidden_cells_hold("1", 1), hidden_cells_hold("exp(-m)", exp(-1 * least(var::m, -80))),
+    return all_of({hidden_cells_hold("1", 1), hidden_cells_hold("exp(-m)", exp(-1 * larger_of(var::m, -80))),
                    where_declared(is_dumped_itself,
                                   hidden_cells_hold("nothing: they are not written",
                                                     number(double(std::bit_cast<float>(unwritten_bits))))),

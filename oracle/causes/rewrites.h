@@ -31,6 +31,9 @@ Generator rescaled_by(const Expr& factor);
 inline Expr number(double value) {
     return Expr::of_real(value);
 }
+inline Expr larger_of(const Expr& x, const Expr& y) {
+    return Expr::of_two(Op::at_least, x, y);
+}
 /// y where x is not 0, else 0.
 inline Expr if_any(const Expr& x, const Expr& y) {
     return Expr::of_two(Op::if_any, x, y);

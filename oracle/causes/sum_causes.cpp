@@ -136,7 +136,7 @@ std::vector<Candidate> l_of_several_rows(const Evidence& evidence) {
 }
 
 /// The value that rows share whose sum should be less.
-std::vector<Candidate> l_floored(const Evidence& evidence) {
+std::vector<NamedConstant> least_sums(const Evidence& evidence) {
     std::map<double, int> count;
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.rows() && evidence.direct(); ++i) {
@@ -145,21 +145,10 @@ std::vector<Candidate> l_floored(const Evidence& evidence) {
             if (seen.bad_rows[std::size_t(i)] && (got > expected || std::isnan(expected))) ++count[got];
         }
     }
-    std::vector<Candidate> candidates;
-    for (const auto& [value, rows] : count) {
-        if (rows < 2 || !std::isfinite(value) || candidates.size() >= 4) continue;
-        candidates.push_back({{{"at", digits(value)}},
-                              {.result =
-                                   [=, at = value](const SearchedTile&, Estimate& l) {
-                                       for (Eigen::Index i = 0; i < l.value.size(); ++i) {
-                                           if (l.value.data()[i] >= at) continue;
-                                           l.value.data()[i] = at;
-                                           l.error.data()[i] = u_f32 * at;
-                                       }
-                                   }},
-                              1});
-    }
-    return candidates;
+    std::vector<NamedConstant> least;
+    for (const auto& [value, rows] : count)
+        if (rows >= 2 && std::isfinite(value) && least.size() < 4) least.push_back({digits(value), value});
+    return least;
 }
 
 }  // namespace
@@ -217,7 +206,8 @@ std::vector<Cause> sum_causes() {
          "the lanes that the sum is reduced over", l_of_part_of_row},
         {"l_of_several_rows", "reduction", l, "several rows share one sum",
          "the lanes that the sum is reduced over", l_of_several_rows},
-        {"l_floored", "guards", l, "the row sum has a least value", "the guard of the row sum", l_floored},
+        {"l_floored", "guards", l, "the row sum has a least value", "the guard of the row sum",
+         rewrites_with("at", least_sums, {{var::result, larger_of(var::result, var::constant)}})},
     };
 }
 

@@ -168,7 +168,11 @@ class SlotReads {
 
  private:
     void add(const std::string& index, int cost, const ReadAt& at, std::vector<Candidate>& candidates) const {
-        candidates.push_back({{{slot_.parameter, slot_.name + index}}, reads_slot(slot_, stage_, at), cost});
+        Change change = reads_slot(slot_, stage_, at);
+        const bool is_named = *slot_.name != '\0';
+        const std::string_view stage = stage_info(slot_.variable == var::s ? Stage::s : stage_).name;
+        change.indices = {{std::string(is_named ? slot_.name : stage), index}};
+        candidates.push_back({{{slot_.parameter, slot_.name + index}}, std::move(change), cost});
     }
 
     const Evidence& evidence_;

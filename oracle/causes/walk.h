@@ -5,6 +5,7 @@
 
 #include "oracle/causes/site.h"
 #include "oracle/describe/expr.h"
+#include "oracle/judge/diagnosis.h"
 #include "oracle/replay/gradient_replay.h"
 #include "oracle/replay/replay.h"
 
@@ -20,6 +21,8 @@ struct Rewrite {
 struct Change {
     /// What `inputs` and `result` do, of those that are made of it; see rewritten().
     std::vector<Rewrite> rewrites = {};
+    /// The same of an array that is read, or stored, at an index: its name and the index.
+    std::vector<CauseParameter> indices = {};
     std::function<void(SearchedTile&)> inputs = {};
     /// What a mistake in the load of K does where V is loaded, if it is made there, too.
     std::function<void(SearchedTile&)> inputs_of_v = {};

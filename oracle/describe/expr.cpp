@@ -367,7 +367,7 @@ void Expr::evaluate_along(Coordinate coordinate, const Place& place, std::span<s
     }
 }
 
-std::string Expr::text() const {
+std::string Expr::text(std::string_view result) const {
     std::vector<Told> stack;
     for (const Node& node : nodes()) {
         const OpInfo& info = info_of(node.op);
@@ -376,9 +376,11 @@ std::string Expr::text() const {
         } else if (node.op == Op::real) {
             const auto real = std::bit_cast<double>(node.n);
             stack.push_back({fmt::format("{:.6g}", real), std::signbit(real) ? of_sum : of_atom});
-        } else if (node.op == Op::coordinate || node.op == Op::variable) {
-            stack.push_back({std::string(node.op == Op::variable ? variable_name({std::uint8_t(node.n)})
-                                                                 : coordinate_name(node.coordinate))});
+        } else if (node.op == Op::coordinate) {
+            stack.push_back({std::string(coordinate_name(node.coordinate))});
+        } else if (node.op == Op::variable) {
+            const Variable variable{std::uint8_t(node.n)};
+            stack.push_back({std::string(variable == var::result ? result : variable_name(variable))});
         } else if (has_two_operands(node.op)) {
             const Told right = std::move(stack.back());
             stack.pop_back();
@@ -477,6 +479,12 @@ std::int64_t Index::at(const TileAxes& axes, std::int64_t row, std::int64_t col)
     std::int64_t address = parts.front().at(axes, row, col);
     for (std::size_t i = 1; i < parts.size(); ++i)
         address = address * extents[i - 1].at(axes, row, col) + parts[i].at(axes, row, col);
+    return address;
+}
+
+Expr Index::address() const {
+    Expr address = parts.front();
+    for (std::size_t i = 1; i < parts.size(); ++i) address = address * extents[i - 1] + parts[i];
     return address;
 }
 

@@ -73,8 +73,8 @@ class Expr {
     void along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
                std::int64_t first = 0) const;
 
-    /// As in C: "(row ^ 4) + 16".
-    std::string text() const;
+    /// As in C: "(row ^ 4) + 16". `result`: what var::result is called.
+    std::string text(std::string_view result = variable_name(var::result)) const;
     /// Choices that it takes to write it: numbers that are not 0, and where two coordinates are added that they are.
     int choices() const;
     bool takes(Coordinate coordinate) const;
@@ -135,6 +135,8 @@ struct Index {
 
     std::int64_t at(const Place& place) const;
     std::int64_t at(const TileAxes& axes, std::int64_t row, std::int64_t col) const;
+    /// (a * extent of b + b) * extent of c + c
+    Expr address() const;
     /// "[row ^ 4][d]"
     std::string text() const;
 

@@ -60,7 +60,9 @@ struct FoundCause {
     std::int64_t not_determined =
         0;  ///< of them: the replay says nothing of these, so it does not explain them
     std::vector<CauseParameter> parameters;
-    int free_parameters = 0;  ///< those of them that were fitted to the dump
+    /// What of the formula is otherwise, where that is an expression: "factor" and "factor * factor", "k" and "[batch][0][key][d]".
+    std::vector<CauseParameter> rewrites;
+    int free_parameters = 0;  ///< those of the parameters that were fitted to the dump
     double bits = 0;          ///< that it takes to write it down: name, parameters, where; 0 where structural
     double listed_bits = 0;   ///< that a list of the wrong elements would take
     std::string where;        ///< which tiles or rows have it; "everywhere"; where structural, which threads

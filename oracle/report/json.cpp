@@ -197,6 +197,9 @@ void add_references(const Report& report, ordered_json& json) {
 ordered_json to_json(const FoundCause& cause) {
     ordered_json parameters = ordered_json::object();
     for (const CauseParameter& parameter : cause.parameters) parameters[parameter.name] = parameter.value;
+    ordered_json rewrites = ordered_json::array();
+    for (const CauseParameter& rewrite : cause.rewrites)
+        rewrites.push_back({{"slot", rewrite.name}, {"becomes", rewrite.value}});
     return {{"name", cause.name},
             {"family", cause.family},
             {"stage", stage_info(cause.stage).name},
@@ -206,6 +209,7 @@ ordered_json to_json(const FoundCause& cause) {
             {"elements", cause.elements},
             {"not_determined", cause.not_determined},
             {"parameters", std::move(parameters)},
+            {"rewrites", std::move(rewrites)},
             {"free_parameters", cause.free_parameters},
             {"bits", cause.bits},
             {"listed_bits", cause.listed_bits},

@@ -124,6 +124,21 @@ TEST(Causes, SayWhatHowMuchAndWhere) {
         EXPECT_TRUE(json.contains(key)) << key;
 }
 
+/// What the reports have of a mistake as data.
+std::string rewrites_of(const Report& report) {
+    return nlohmann::json::parse(to_json(report))["causes"][0]["rewrites"].dump();
+}
+
+TEST(Causes, HaveWhatBecomesOfTheFormulaAsData) {
+    EXPECT_EQ(rewrites_of(diagnosed(run_with({Mistake::acc_rescaled_twice}))),
+              R"([{"becomes":"factor * factor","slot":"factor"}])");
+    EXPECT_EQ(rewrites_of(diagnosed(run_with({Mistake::kv_head_zero}))),
+              R"([{"becomes":"[batch][0][key][d]","slot":"k"}])");
+    EXPECT_EQ(rewrites_of(diagnosed(run_with({Mistake::acc_not_carried}))),
+              R"([{"becomes":"0","slot":"acc_before"},{"becomes":"0","slot":"factor"}])");
+    EXPECT_EQ(rewrites_of(diagnosed(run_with({Mistake::half_accumulator}))), "[]");
+}
+
 TEST(Causes, SayHowManyParametersWereFitted) {
     MemoryRecording recording = run_with({});
     change_stage(recording, Stage::o,
