@@ -66,7 +66,8 @@ Uncertain negative(Uncertain x) {
 Uncertain exponential(Uncertain x) {
     const double value = std::exp(x.value);
     // Kernels take exp2 of the product with log2(e), which is rounded.
-    return rounded(value, value * std::expm1(x.error + 2 * u_f32 * std::abs(x.value)), is_unknown(x), 4);
+    const double growth = std::isinf(x.value) ? 0 : std::expm1(x.error + 2 * u_f32 * std::abs(x.value));
+    return rounded(value, value * growth, is_unknown(x), 4);
 }
 
 Uncertain logarithm(Uncertain x) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <set>
@@ -225,6 +227,96 @@ TEST(Expr, IsWrittenAsAnAuthorDoes) {
     EXPECT_EQ((Expr(-1) * row + 15).text(), "-row + 15");
     EXPECT_EQ((Expr(41) * (row * 2) + d).text(), "41 * (row * 2) + d");
     EXPECT_EQ((Index{{row ^ 4, d}, {Coordinate::head_dim}}.text()), "[row ^ 4][d]");
+}
+
+/// A formula of reals, and a kernel that computes it in float32.
+struct Computed {
+    Expr expr;
+    std::function<float(const std::array<float, 3>&)> kernel;
+};
+
+constexpr std::array real_variables = {var::m, var::factor, var::l};
+
+Computed computed(Draw& draw, int depth) {
+    if (depth == 0) {
+        const auto which = std::size_t(drawn(draw, 0, 3));
+        if (which < 3) return {real_variables[which], [=](const auto& x) { return x[which]; }};
+        const double number = double(drawn(draw, 1, 40)) / 7;
+        return {Expr::of_real(number), [=](const auto&) { return float(number); }};
+    }
+    const Computed a = computed(draw, depth - 1);
+    const Computed b = computed(draw, depth - 1);
+    switch (drawn(draw, 0, 6)) {
+        case 0:
+            return {a.expr + b.expr, [=](const auto& x) { return a.kernel(x) + b.kernel(x); }};
+        case 1:
+            return {a.expr - b.expr, [=](const auto& x) { return a.kernel(x) - b.kernel(x); }};
+        case 2:
+            return {a.expr * b.expr, [=](const auto& x) { return a.kernel(x) * b.kernel(x); }};
+        case 3:
+            return {a.expr / b.expr, [=](const auto& x) { return a.kernel(x) / b.kernel(x); }};
+        case 4:
+            return {Expr::of_two(Op::at_least, a.expr, b.expr),
+                    [=](const auto& x) { return std::max(a.kernel(x), b.kernel(x)); }};
+        case 5:
+            return {exp(a.expr), [=](const auto& x) { return std::exp(a.kernel(x)); }};
+        default:
+            return {log(a.expr), [=](const auto& x) { return std::log(a.kernel(x)); }};
+    }
+}
+
+/// Whatever the variables are within their errors, and whatever float32 rounds. The bound is of first order: numbers whose error
+/// is a part of a thousand are far from where that matters.
+TEST(Expr, BoundsWhatAKernelMakesOfReals) {
+    constexpr unsigned seed = 3;
+    Draw draw(seed);
+    std::uniform_real_distribution<double> one(-1, 1);
+    int judged = 0;
+    for (int i = 0; i < 4000; ++i) {
+        const Computed formula = computed(draw, 1 + i % 3);
+        Variables variables;
+        std::array<float, 3> inputs{};
+        for (std::size_t v = 0; v < 3; ++v) {
+            const auto value = float(4 * one(draw));
+            const double error = i % 2 == 0 ? 0 : 1e-5 * std::abs(value);
+            variables[real_variables[v]] = {value, error};
+            inputs[v] = float(value + 0.9 * error * one(draw));
+        }
+        const Uncertain bound = formula.expr.of(variables);
+        const double got = formula.kernel(inputs);
+        if (!std::isfinite(bound.value) || !std::isfinite(got) || std::isinf(bound.error)) continue;
+        if (std::abs(bound.value) > 1e30 || bound.error > 1e-3 * std::abs(bound.value)) continue;
+        ++judged;
+        ASSERT_LE(std::abs(got - bound.value), 1.001 * bound.error + 1e-37)
+            << formula.expr.text() << " at " << inputs[0] << ", " << inputs[1] << ", " << inputs[2]
+            << ", seed " << seed << ", " << i;
+    }
+    EXPECT_GT(judged, 2000);
+}
+
+TEST(Expr, OfRealsIsWrittenAsAnAuthorDoes) {
+    const Expr factor = var::factor;
+    EXPECT_EQ((1 / factor).text(), "1 / factor");
+    EXPECT_EQ((exp(Expr(var::m_before) - Expr(var::m)) * 2).text(), "exp(m_before - m) * 2");
+    EXPECT_EQ((Expr(var::result) * Expr::of_real(0.5)).text("o"), "o * 0.5");
+    EXPECT_EQ((factor * Expr(var::constant)).with(3).text(), "factor * 3");
+    EXPECT_TRUE(factor.takes(var::factor));
+    EXPECT_FALSE(factor.takes(var::m));
+}
+
+/// What is not known stays unknown, and what is infinite is so exactly.
+TEST(Expr, OfRealsCarriesWhatIsNotKnown) {
+    Variables variables;
+    variables[var::m] = {2, INFINITY};
+    variables[var::l] = {0, 0};
+    EXPECT_TRUE(std::isinf((Expr(var::m) + 1).of(variables).error));
+    EXPECT_TRUE(std::isinf(exp(Expr(var::m) * 0).of(variables).error));
+    const Uncertain none = log(Expr(var::l)).of(variables);
+    EXPECT_EQ(none.value, -INFINITY);
+    EXPECT_EQ(none.error, 0);
+    const Uncertain nothing = exp(log(Expr(var::l))).of(variables);
+    EXPECT_EQ(nothing.value, 0);
+    EXPECT_EQ(nothing.error, 0);
 }
 
 TEST(Expr, CountsWhatWasChosen) {
