@@ -8,8 +8,7 @@
 #include <optional>
 
 #include "oracle/causes/combinations.h"
-#include "oracle/causes/curves.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/readable_values.h"
 #include "oracle/solve/combination.h"
 #include "oracle/solve/least_squares.h"
 
@@ -115,14 +114,7 @@ void add_functions_of_sum(const Evidence& evidence, const std::vector<MergedRow>
         const double l = row.whole.l.value(0, 0) * unit;
         points.push_back({l, row.error * std::abs(l), row.divisor, row.wrong});
     }
-    const auto change = [=](const Curve& curve) {
-        return sums_as([=](const SearchedTile&, RunningState& whole) {
-            for (Eigen::Index i = 0; i < whole.l.value.rows(); ++i)
-                if (whole.l.value(i, 0) == 0) whole.l.value(i, 0) = quiet_nan;
-            pass_through(curve, 1 / unit, whole.l);
-            whole.l.value = whole.l.value.array().isNaN().select(0.0, whole.l.value);
-        });
-    };
+    const auto change = [=](const Curve& curve) { return passes(var::l, unit, curve); };
     CurveCandidates found;
     add_curves(evidence, points, "l", change, found);
     for (Candidate& candidate : found.all()) {
@@ -145,18 +137,12 @@ void add_powers_of_sum(const Evidence& evidence, const std::vector<MergedRow>& r
         const double power = curve.rule.slope;
         const double factor = std::exp(curve.rule.offset);
         if (power == 1 || power != std::round(power)) continue;
-        const auto change = [=](const SearchedTile&, RunningState& whole) {
-            for (Eigen::Index i = 0; i < whole.l.value.rows(); ++i) {
-                double& l = whole.l.value(i, 0);
-                if (l == 0) continue;
-                const double relative = whole.l.error(i, 0) / l;
-                l = factor * std::pow(l * unit, power) / unit;
-                whole.l.error(i, 0) = std::abs(l) * (relative * std::abs(power) + 8 * u_f32);
-            }
-        };
         std::string text = power == -1 ? "acc * l" : fmt::format("acc / l^{:g}", power);
         if (factor != 1) text += fmt::format(" / {:.6g}", factor);
-        candidates.push_back({{{"o", text}}, sums_as(change), 1 + (factor != 1)});
+        // In natural units.
+        const double offset = curve.rule.offset + (power - 1) * std::log(unit);
+        const Expr divisor = exp(number(power) * log(Expr(var::l)) + number(offset));
+        candidates.push_back({{{"o", text}}, rewritten({{var::l, divisor}}), 1 + (factor != 1)});
     }
 }
 

@@ -40,15 +40,6 @@ bool has_rows_without_sum(const Evidence& evidence) {
     });
 }
 
-/// The variable in these units becomes what the curve makes of it.
-Change passes(Variable variable, double unit, const Curve& curve) {
-    return {.inputs = [=](SearchedTile& site) {
-        Estimate numbers = numbers_of(variable, site);
-        pass_through(curve, 1 / unit, numbers);
-        put(variable, std::move(numbers), site);
-    }};
-}
-
 /// The stage's result as the dump has it, or in natural units, passed through a curve.
 Change changes_result(Stage stage, bool natural, const Curve& curve) {
     return {.result = [=](const SearchedTile& site, Estimate& e) {
@@ -126,6 +117,20 @@ bool is_biased(const Evidence& evidence) {
     return is_in_s(evidence) && biases(evidence);
 }
 
+bool has_factor(const Evidence& evidence) {
+    return evidence.acts == Stage::l || evidence.acts == Stage::acc;
+}
+
+SlotNumbers logarithms_of_factors(const Observation& seen) {
+    SlotNumbers numbers = solve_for(var::factor, false, seen);
+    numbers.right = numbers.right.array().log();
+    numbers.error = numbers.error.cwiseQuotient(numbers.taken.cwiseAbs());
+    numbers.taken = numbers.taken.array().log();
+    // Of what is hardly known its logarithm is not.
+    numbers.taken = (numbers.error.array() < 0.1).select(numbers.taken, quiet_nan);
+    return numbers;
+}
+
 /// A number that each element of a stage takes.
 struct SolvedValue {
     const char* name;
@@ -147,6 +152,11 @@ const SolvedValue exponents[] = {
     {"x", "log2(e) (s - m)", is_in_p, var::argument, std::numbers::log2e, true},
 };
 
+const SolvedValue rescaling_factors[] = {
+    {"factor", "factor", has_factor, var::factor},
+    {"log(factor)", "log(factor)", has_factor, var::log_factor, 1, false, logarithms_of_factors},
+};
+
 std::vector<CurvePoint> points_of(const SolvedValue& value, const Evidence& evidence) {
     std::vector<CurvePoint> points;
     Thinned thinned(evidence);
@@ -155,7 +165,7 @@ std::vector<CurvePoint> points_of(const SolvedValue& value, const Evidence& evid
             value.numbers ? value.numbers(seen) : solve_for(value.variable, value.is_exponent, seen);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double x = numbers.right(i, j);
+                const double x = numbers.right(i, numbers.right.cols() > 1 ? j : 0);
                 if (!numbers.is_known(i, j) || !std::isfinite(x)) continue;
                 // What the cast flushes or nearly so says nothing.
                 if (value.is_exponent && !(seen.natural(i, j) > 1e-30 && numbers.error(i, j) < 0.2)) continue;
@@ -180,6 +190,18 @@ std::vector<ReadableValue> solved_values(const Evidence& evidence, std::span<con
 }
 
 }  // namespace
+
+Change passes(Variable variable, double unit, const Curve& curve) {
+    return {.inputs = [=](SearchedTile& site) {
+        Estimate numbers = numbers_of(variable, site);
+        const Matrix right = numbers.value;
+        pass_through(curve, 1 / unit, numbers);
+        // The exponential takes what the mask hides as well: other bits of it are NaN.
+        for (Eigen::Index i = 0; i < right.size() && variable == var::argument; ++i)
+            if (right.data()[i] == -infinity) numbers.value.data()[i] = curve.of(-infinity);
+        put(variable, std::move(numbers), site);
+    }};
+}
 
 void settle_maxima(const SearchedTile& site, Estimate& m) {
     const double threshold = site.call->units.m_stale_threshold;
@@ -218,6 +240,10 @@ std::vector<ReadableValue> readable_score_parts(const Evidence& evidence) {
 
 std::vector<ReadableValue> readable_arguments(const Evidence& evidence) {
     return solved_values(evidence, exponents);
+}
+
+std::vector<ReadableValue> readable_factors(const Evidence& evidence) {
+    return solved_values(evidence, rescaling_factors);
 }
 
 }  // namespace tilescope

@@ -17,12 +17,17 @@ struct ReadableValue {
     std::function<Change(const Curve&)> change;
 };
 
+/// The variable in these units becomes what the curve makes of it.
+Change passes(Variable variable, double unit, const Curve& curve);
+
 /// The stage's result, as it is dumped and in natural units.
 std::vector<ReadableValue> readable_results(const Evidence& evidence);
 /// What a score is the sum of, or what its cap takes.
 std::vector<ReadableValue> readable_score_parts(const Evidence& evidence);
 /// What the exponential takes: s - m, by the unit of its base.
 std::vector<ReadableValue> readable_arguments(const Evidence& evidence);
+/// What the running state is rescaled by, and its logarithm.
+std::vector<ReadableValue> readable_factors(const Evidence& evidence);
 
 /// A maximum that may stay behind, as a kernel has it that looks at each row by itself.
 void settle_maxima(const SearchedTile& site, Estimate& m);

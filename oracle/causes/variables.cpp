@@ -113,6 +113,10 @@ Estimate maximum_of_tile(const SearchedTile& site) {
     return most;
 }
 
+Estimate logarithms_of_factors(const SearchedTile& site) {
+    return evaluated(log(Expr(var::factor)), site, site.rows(), 1);
+}
+
 /// Zeros beyond the tile before.
 Estimate p_of_tile_before(const SearchedTile& site) {
     const Estimate& before = site.p_of_tile_before;
@@ -187,6 +191,14 @@ void put_argument(SearchedTile& site, Estimate argument) {
     s.error = s.value.array().isFinite().select((argument.error + rounding).array(), 0.0);
 }
 
+void put_logarithm(SearchedTile& site, Estimate x) {
+    for (Eigen::Index i = 0; i < x.value.size(); ++i) {
+        const Uncertain factor = exponential({x.value.data()[i], x.error.data()[i]});
+        site.factor.value(i, 0) = factor.value;
+        site.factor.error(i, 0) = factor.error;
+    }
+}
+
 /// In the units of the kernel it is rounded.
 void start_from(SearchedTile& site, Estimate m) {
     if (!site.begins) return;
@@ -248,6 +260,7 @@ constexpr std::array<Kept, variable_count> make_kept() {
     of(var::m) = {.in = m_in, .computed = maximum_of_row};
     of(var::m_tile).computed = maximum_of_tile;
     of(var::factor).in = factor_in;
+    of(var::log_factor) = {.computed = logarithms_of_factors, .put = put_logarithm};
     of(var::p).in = p_in;
     of(var::p_before).computed = p_of_tile_before;
     of(var::p_summed).in = p_summed_in;

@@ -19,6 +19,7 @@ inline constexpr Variable result{0}, constant{1};  // what the stage holds; what
 inline constexpr Variable s{2}, hidden{3};         // 1 where the mask hides the key, else 0
 // What s is made of: sm_scale q k, with its cap, what is added to it; what q k is multiplied with; s - m.
 inline constexpr Variable scaled{26}, capped{27}, bias{28}, score_unit{29}, argument{30};
+inline constexpr Variable log_factor{31};  // m_before - m
 // The maximum: m_start is m_before of the first tile, m_tile that of the tile's own scores.
 inline constexpr Variable m_before{4}, m_start{5}, m{6}, m_tile{7}, factor{8};
 // P, that of the tile before, and as the row sum adds it up and as it multiplies V.
@@ -28,7 +29,7 @@ inline constexpr Variable sum{13}, l_before{14}, l{15}, log_l{16}, acc_before{17
 inline constexpr Variable dp{19}, delta{20}, cap_slope{21};  // the derivative of the soft cap
 inline constexpr Variable sm_scale{22}, alibi_slope{23}, alibi_shift{24}, sink{25};
 }  // namespace var
-inline constexpr std::size_t variable_count = 31;
+inline constexpr std::size_t variable_count = 32;
 
 /// As a formula has it: "m_before".
 std::string_view variable_name(Variable variable);
