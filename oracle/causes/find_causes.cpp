@@ -18,7 +18,7 @@ namespace tilescope {
 namespace {
 
 /// Of the work that is left.
-constexpr double share_of_pairs = 0.5;
+constexpr double share_of_pairs = 0.9;
 
 void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector<FoundCause>& causes) {
     for (std::size_t i = 0; i < causes.size(); ++i)

@@ -13,22 +13,6 @@ namespace tilescope {
 
 namespace {
 
-/// The scaled score times a power of its whole scale: kernels multiply sm_scale and descales first.
-Change scales_whole(int power) {
-    return {.result = [=](const SearchedTile& site, Estimate& s) {
-        Estimate scaled = scaled_scores(*site.call, site.q, site.k);
-        for (Eigen::Index i = 0; i < scaled.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < scaled.value.cols(); ++j) {
-                const double by =
-                    std::pow(unit_of(*site.call, site.first_row + i, site.first_key + j), power);
-                scaled.value(i, j) *= by;
-                scaled.error(i, j) = scaled.error(i, j) * by + 2 * u_f32 * std::abs(scaled.value(i, j));
-            }
-        }
-        s = dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(scaled));
-    }};
-}
-
 bool is_scaled_after_products(const Evidence& evidence) {
     const Units& units = evidence.units();
     const SideInputs& side = evidence.world->recording().side_inputs();
@@ -36,11 +20,11 @@ bool is_scaled_after_products(const Evidence& evidence) {
     return !units.q_dequantised || !units.k_dequantised;
 }
 
-/// Another sm_scale, or a power more of what the products are scaled by.
-Generator other_scale(const Expr& sm_scale, int power) {
-    const auto whole = [=](const Evidence&) { return always(scales_whole(power)); };
+/// Another sm_scale, or all that the products are scaled by once more or less: kernels multiply sm_scale and descales first.
+Generator other_scale(const Expr& sm_scale, const Expr& scaled) {
     return all_of({rewrites({{var::sm_scale, sm_scale}}),
-                   where_declared(is_scaled_after_products, told({"with", "its descales"}, whole))});
+                   where_declared(is_scaled_after_products,
+                                  told({"with", "its descales"}, rewrites({{var::scaled, scaled}})))});
 }
 
 std::vector<NamedConstant> scales_of_padded_head_dims(const Evidence& evidence) {
@@ -274,9 +258,10 @@ std::vector<Cause> score_causes() {
     const std::vector<Stage> s = {Stage::s};
     return {
         {"scale_missing", "constants", s, "the scores are not multiplied with sm_scale",
-         "the product with sm_scale after q k", other_scale(1, -1)},
+         "the product with sm_scale after q k", other_scale(1, var::scaled / var::score_unit)},
         {"scale_twice", "constants", s, "the scores are multiplied with sm_scale twice",
-         "sm_scale: once in q, or after q k, not both", other_scale(var::sm_scale * var::sm_scale, 1)},
+         "sm_scale: once in q, or after q k, not both",
+         other_scale(var::sm_scale * var::sm_scale, var::scaled * var::score_unit)},
         {"scale_inverted", "constants", s, "the scores are divided by sm_scale",
          "whether the argument is a scale or its inverse", rewrites({{var::sm_scale, 1 / var::sm_scale}})},
         {"scale_of_padded_head_dim", "constants", s, "sm_scale is computed from the padded head_dim",

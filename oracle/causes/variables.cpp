@@ -96,7 +96,7 @@ Estimate arguments(const SearchedTile& site) {
     return s;
 }
 
-Estimate finite_scores_hidden(const SearchedTile& site) {
+Estimate hidden_scores(const SearchedTile& site) {
     const Matrix s = finished_scores(site).value;
     return {s.unaryExpr([](double x) { return x == -infinity ? 1.0 : 0.0; }),
             Matrix::Zero(s.rows(), s.cols())};
@@ -249,7 +249,7 @@ constexpr std::array<Kept, variable_count> make_kept() {
     std::array<Kept, variable_count> all{};
     const auto of = [&](Variable variable) -> Kept& { return all[variable.number]; };
     of(var::s) = {.in = scores_in, .computed = finished_scores};
-    of(var::hidden).computed = finite_scores_hidden;
+    of(var::hidden).computed = hidden_scores;
     of(var::scaled) = {.in = scaled_in, .computed = scores_of_operands};
     of(var::capped) = {.computed = capped_scores, .put = put_capped};
     of(var::bias) = {.computed = bias_of_scores, .put = put_bias};
