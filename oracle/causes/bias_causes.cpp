@@ -31,10 +31,9 @@ bool has_bias(const Evidence& evidence) {
 
 Change has_bias_of(const Expr& batch, const Expr& head) {
     return {.inputs = [=](SearchedTile& site) {
-        const Place place = head_place(site);
-        const std::int64_t from = head.at(place);
+        const std::int64_t from = at_tile(head, site);
         const std::int64_t heads = site.call->problem.heads;
-        site.own_call().read_bias = site.world->call(batch.at(place), (from + heads) % heads)->read_bias;
+        site.own_call().read_bias = site.world->call(at_tile(batch, site), (from + heads) % heads)->read_bias;
     }};
 }
 
@@ -61,7 +60,7 @@ std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
             const std::int64_t first = std::ssize(slopes) > heads ? site.id.batch * heads : 0;
             const std::int64_t count = std::ssize(slopes);
             site.own_call().alibi_slope =
-                double(slopes[std::size_t((first + head.at(head_place(site)) + count) % count)]);
+                double(slopes[std::size_t((first + at_tile(head, site) + count) % count)]);
         };
         candidates.push_back({{{"head", other.head.text()}}, {.inputs = change}, other.free_parameters});
     }

@@ -160,7 +160,7 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
                                    const Eigen::VectorXd& right) -> Eigen::VectorXd {
                 const Descale& there = site.world->recording().side_inputs().*of;
                 const std::int64_t entries = there.heads * site.world->recording().problem().batch;
-                const std::int64_t at = site.id.batch * there.heads + head.at(head_place(site));
+                const std::int64_t at = site.id.batch * there.heads + at_tile(head, site);
                 // One step beyond either end is the other end, as where the array is one of a kind.
                 const bool is_step = !head.is(Coordinate::head);
                 if (at < entries || is_step)

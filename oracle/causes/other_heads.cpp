@@ -20,13 +20,4 @@ std::vector<OtherHead> other_heads(const Evidence& evidence) {
     return other_heads(evidence, Coordinate::head, evidence.problem().heads);
 }
 
-Place head_place(const SearchedTile& site) {
-    const Problem& problem = site.call->problem;
-    Place place = Place::in(problem);
-    place[Coordinate::batch] = site.id.batch;
-    place[Coordinate::head] = site.id.head;
-    place[Coordinate::kv_head] = problem.head_kv(site.id.head);
-    return place;
-}
-
 }  // namespace tilescope

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "oracle/causes/evidence.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/describe/expr.h"
 
 namespace tilescope {
@@ -20,7 +20,9 @@ std::vector<OtherHead> other_heads(const Evidence& evidence, Coordinate own, std
 /// Of query heads.
 std::vector<OtherHead> other_heads(const Evidence& evidence);
 
-/// Batch, head and KV head of a tile.
-Place head_place(const SearchedTile& site);
+/// The number of a tile's head.
+inline std::int64_t at_tile(const Expr& head, const SearchedTile& site) {
+    return head.at(element_place(Stage::q, site, 0, 0));
+}
 
 }  // namespace tilescope

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "oracle/causes/other_heads.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/rewrites.h"
 #include "oracle/formula/softmax.h"
 
 namespace tilescope {
@@ -47,7 +47,7 @@ std::vector<Candidate> sink_twice(const Evidence& evidence) {
         return always(starts_with(
             evidence.acts, [](const SearchedTile& site) { return site.call->sink; }, 2));
     if (!joins(evidence, AttentionSink::last)) return {};
-    return always({.inputs = [](SearchedTile& site) { site.own_call().sink += std::numbers::ln2; }});
+    return always(rewritten({{var::sink, var::sink + number(std::numbers::ln2)}}));
 }
 
 namespace {
@@ -81,7 +81,7 @@ std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
         const auto sink = [head = other.head](const SearchedTile& site) {
             const std::vector<float>& sinks = site.world->recording().side_inputs().sink;
             const std::int64_t count = std::ssize(sinks);
-            return double(sinks[std::size_t((head.at(head_place(site)) + count) % count)]);
+            return double(sinks[std::size_t((at_tile(head, site) + count) % count)]);
         };
         candidates.push_back(
             {{{"head", other.head.text()}}, has_sink(evidence, sink), other.free_parameters});

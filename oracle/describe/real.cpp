@@ -25,16 +25,6 @@ Uncertain rounded(double value, double error, bool is_open, double roundings = 1
 
 }  // namespace
 
-std::string_view variable_name(Variable variable) {
-    constexpr std::array<std::string_view, variable_count> names = {
-        "result",    "c",        "s",           "hidden",      "m_before", "m_before", "m",
-        "m_tile",    "factor",   "p",           "p_before",    "p",        "p",        "sum",
-        "l_before",  "l",        "log(l)",      "acc_before",  "l",        "dp",       "delta",
-        "cap_slope", "sm_scale", "alibi_slope", "alibi_shift", "sink",     "scaled",   "capped",
-        "bias",      "unit",     "x",           "log(factor)"};
-    return names[variable.number];
-}
-
 Uncertain added(Uncertain x, Uncertain y) {
     // Nothing is rounded where nothing is added.
     if (x.value == 0 && x.error == 0) return y;

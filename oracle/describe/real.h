@@ -14,25 +14,55 @@ struct Variable {
     bool operator==(const Variable&) const = default;
 };
 
-namespace var {
-inline constexpr Variable result{0}, constant{1};  // what the stage holds; what is chosen
-inline constexpr Variable s{2}, hidden{3};         // 1 where the mask hides the key, else 0
-// What s is made of: sm_scale q k, with its cap, what is added to it; what q k is multiplied with; s - m.
-inline constexpr Variable scaled{26}, capped{27}, bias{28}, score_unit{29}, argument{30};
-inline constexpr Variable log_factor{31};  // m_before - m
-// The maximum: m_start is m_before of the first tile, m_tile that of the tile's own scores.
-inline constexpr Variable m_before{4}, m_start{5}, m{6}, m_tile{7}, factor{8};
-// P, that of the tile before, and as the row sum adds it up and as it multiplies V.
-inline constexpr Variable p{9}, p_before{10}, p_summed{11}, p_operand{12};
-// What the tile adds to l or acc; lse - m; what acc of each split is divided by.
-inline constexpr Variable sum{13}, l_before{14}, l{15}, log_l{16}, acc_before{17}, divisor{18};
-inline constexpr Variable dp{19}, delta{20}, cap_slope{21};  // the derivative of the soft cap
-inline constexpr Variable sm_scale{22}, alibi_slope{23}, alibi_shift{24}, sink{25};
-}  // namespace var
-inline constexpr std::size_t variable_count = 32;
+/// As formulas have them.
+inline constexpr auto variable_names = std::to_array<std::string_view>(
+    {"result",   "c",        "s",         "hidden",    "scaled",   "capped",      "bias",        "score_unit",
+     "argument", "m_before", "m_start",   "m",         "m_tile",   "factor",      "log(factor)", "p",
+     "p_before", "p_summed", "p_operand", "sum",       "l_before", "l",           "log(l)",      "acc_before",
+     "split_l",  "dp",       "delta",     "cap_slope", "sm_scale", "alibi_slope", "alibi_shift", "sink"});
+inline constexpr std::size_t variable_count = variable_names.size();
 
-/// As a formula has it: "m_before".
-std::string_view variable_name(Variable variable);
+constexpr std::string_view variable_name(Variable variable) {
+    return variable_names[variable.number];
+}
+
+/// Compiles only where there is one of that name.
+consteval Variable variable_named(std::string_view name) {
+    std::uint8_t number = 0;
+    while (variable_names.at(number) != name) ++number;
+    return {number};
+}
+
+namespace var {
+/// What the stage holds, and what is chosen.
+inline constexpr Variable result = variable_named("result"), constant = variable_named("c");
+/// Scores as the softmax sees them; 1 where the mask hides the key, else 0.
+inline constexpr Variable s = variable_named("s"), hidden = variable_named("hidden");
+/// What s is made of: sm_scale q k, that with its cap, and what is added to it.
+inline constexpr Variable scaled = variable_named("scaled"), capped = variable_named("capped"),
+                          bias = variable_named("bias");
+/// What q k is multiplied with; s - m.
+inline constexpr Variable score_unit = variable_named("score_unit"), argument = variable_named("argument");
+/// The maximum before the tile, that before the first tile, that after it, and that of the tile's own scores.
+inline constexpr Variable m_before = variable_named("m_before"), m_start = variable_named("m_start"),
+                          m = variable_named("m"), m_tile = variable_named("m_tile");
+/// exp(m_before - m).
+inline constexpr Variable factor = variable_named("factor"), log_factor = variable_named("log(factor)");
+/// P, that of the tile before, and as the row sum adds it up and as it multiplies V.
+inline constexpr Variable p = variable_named("p"), p_before = variable_named("p_before"),
+                          p_summed = variable_named("p_summed"), p_operand = variable_named("p_operand");
+/// What the tile adds to l or acc.
+inline constexpr Variable sum = variable_named("sum");
+/// The row sum; lse - m; what acc of each split is divided by.
+inline constexpr Variable l_before = variable_named("l_before"), l = variable_named("l"),
+                          log_l = variable_named("log(l)"), divisor = variable_named("split_l");
+inline constexpr Variable acc_before = variable_named("acc_before");
+/// Of the backward pass; the derivative of the soft cap.
+inline constexpr Variable dp = variable_named("dp"), delta = variable_named("delta"),
+                          cap_slope = variable_named("cap_slope");
+inline constexpr Variable sm_scale = variable_named("sm_scale"), alibi_slope = variable_named("alibi_slope"),
+                          alibi_shift = variable_named("alibi_shift"), sink = variable_named("sink");
+}  // namespace var
 
 /// A number that may be off by `error`.
 struct Uncertain {

@@ -304,6 +304,11 @@ TEST(Expr, OfRealsIsWrittenAsAnAuthorDoes) {
     EXPECT_FALSE(factor.takes(var::m));
 }
 
+/// Reports say what becomes of which.
+TEST(Expr, HasVariablesWithNamesOfTheirOwn) {
+    EXPECT_EQ(std::set(variable_names.begin(), variable_names.end()).size(), variable_count);
+}
+
 /// What is not known stays unknown, and what is infinite is so exactly.
 TEST(Expr, OfRealsCarriesWhatIsNotKnown) {
     Variables variables;
