@@ -1,0 +1,135 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/schema.h"
+#include "dump/schema/dtype.h"
+
+namespace tilescope {
+
+// What a kernel computes, as data: axes, inputs, and stages of formulas. dump/PROGRAMS.md has the text that declares it.
+
+/// Where something stands in the text of a program; both count from 1.
+struct ProgramPlace {
+    int line = 1;
+    int column = 1;
+};
+
+/// What a node of a formula does with its operands.
+enum class ProgramOp : std::uint8_t {
+    number,
+    size,  ///< an extent of the call, or another whole number of it
+    axis,  ///< the index along it
+    read,  ///< an element of an input or of a stage
+    plus,
+    minus,
+    times,
+    quotient,
+    rest,
+    smaller,
+    larger,
+    less,
+    at_most,
+    more,
+    at_least,
+    equal,
+    unequal,
+    both,
+    either,
+    opposite,
+    negative,
+    chosen,  ///< `x where condition else y`: x, condition, y
+    call,    ///< a function of one number
+    cast,
+    sum,  ///< of all along some axes, as the two below
+    most,
+    least,
+};
+
+/// Functions of one real number.
+enum class ProgramFunction : std::uint8_t {
+    exp,
+    exp2,
+    log,
+    log2,
+    sqrt,
+    rsqrt,
+    tanh,
+    sigmoid,
+    silu,
+    gelu,
+    relu,
+    softplus,
+    abs,
+};
+std::string_view program_function_name(ProgramFunction function);
+
+/// A node of a formula. Nodes are numbered as in Program::nodes, operands before what is done with them.
+struct ProgramNode {
+    ProgramOp op = ProgramOp::number;
+    std::array<int, 3> of = {-1, -1, -1};  ///< operands; -1: none
+    double number = 0;
+    int what = -1;            ///< number of the size, the axis or the array, a ProgramFunction, or a Dtype
+    std::vector<int> list{};  ///< read: a node for each index; sum, most, least: axes
+    /// read: of a stage that goes over an axis, as it was before the block rather than after it.
+    bool before = false;
+    bool is_whole = false;                              ///< computed as whole numbers are: indices, bounds
+    Accumulation accumulation = Accumulation::fma_f32;  ///< of a sum
+    ProgramPlace place{};
+};
+
+struct ProgramAxis {
+    std::string name{};
+    int extent = -1;  ///< node, of sizes and numbers
+    int block = -1;   ///< node; -1: it is not cut
+    ProgramPlace place{};
+};
+
+/// An input, or a stage: what the kernel computes from inputs and from stages before it.
+struct ProgramArray {
+    std::string name{};
+    bool is_stage = false;
+    Dtype dtype = Dtype::f32;
+    std::vector<int> indices{};  ///< nodes; of a stage each is an axis
+    /// Of a stage that carries a state from block to block: the axis of these blocks; -1: none.
+    int over = -1;
+    int start = -1;  ///< node: what the state is before the first block
+    int value = -1;  ///< node
+    ProgramPlace place{};
+};
+
+struct Program {
+    std::vector<ProgramAxis> axes;
+    std::vector<std::string> sizes;
+    std::vector<ProgramArray> arrays;  ///< inputs, and then stages
+    std::vector<int> outputs;          ///< stages
+    std::vector<ProgramNode> nodes;
+
+    const ProgramNode& node(int number) const { return nodes[static_cast<std::size_t>(number)]; }
+    const ProgramArray& array(int number) const { return arrays[static_cast<std::size_t>(number)]; }
+    /// The axis that is this node and nothing else; -1: it is none.
+    int axis_of(int number) const { return node(number).op == ProgramOp::axis ? node(number).what : -1; }
+    int array_named(std::string_view name) const;  ///< -1: none
+};
+
+/// What a text may have, so that nobody is kept busy by one.
+struct ProgramLimits {
+    static constexpr std::size_t text_bytes = 65536;
+    static constexpr std::size_t stages = 64;
+    static constexpr std::size_t inputs = 64;
+    static constexpr std::size_t axes = 16;
+    static constexpr int depth = 64;  ///< of parentheses
+};
+
+/// The program that a text declares.
+/// Errors: Error with line and column, what is wrong there and what to do.
+Program parse_program(std::string_view text);
+
+/// A formula of it as the text has it: "acc * exp(m.before - m) + sum(j: p * v)".
+std::string program_text(const Program& program, int node);
+
+}  // namespace tilescope

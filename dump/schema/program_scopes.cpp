@@ -1,0 +1,193 @@
+#include "dump/schema/program_scopes.h"
+
+#include <algorithm>
+#include <bitset>
+
+#include "dump/schema/program_tokens.h"
+
+namespace tilescope {
+
+namespace {
+
+using Axes = std::bitset<ProgramLimits::axes>;
+
+/// Goes through the formulas of a stage and knows which axes have an index there.
+class ScopeCheck {
+ public:
+    ScopeCheck(const Program& program, int stage, const std::vector<ProgramLoop>& loops)
+        : program_(program), stage_(stage), array_(program.array(stage)), loops_(loops) {}
+
+    void run() {
+        Axes fixed;
+        for (const int index : array_.indices) {
+            const int axis = program_.axis_of(index);
+            if (axis < 0)
+                throw program_error(program_.node(index).place, "an index of a stage is no axis",
+                                    "write the axes that " + array_.name + " has an element for");
+            if (fixed[std::size_t(axis)])
+                throw program_error(program_.node(index).place,
+                                    array_.name + " has " + name_of(axis) + " twice", "leave one out");
+            fixed.set(std::size_t(axis));
+        }
+        if (array_.over >= 0 && fixed[std::size_t(array_.over)])
+            throw program_error(
+                array_.place,
+                array_.name + " has an element for each " + name_of(array_.over) + " and goes over it",
+                "leave out one of them");
+        if (array_.start >= 0) check(array_.start, fixed);
+        at_start_ = false;
+        if (array_.over >= 0) fixed.set(std::size_t(array_.over));
+        check(array_.value, fixed);
+    }
+
+ private:
+    const std::string& name_of(int axis) const { return program_.axes[std::size_t(axis)].name; }
+
+    int loop_of(int array) const {
+        const auto loop = std::ranges::find_if(
+            loops_, [&](const ProgramLoop& l) { return l.first <= array && array < l.end; });
+        return loop == loops_.end() ? -1 : int(loop - loops_.begin());
+    }
+
+    void check(int number, Axes fixed) {
+        const ProgramNode& node = program_.node(number);
+        switch (node.op) {
+            case ProgramOp::axis:
+                if (!fixed[std::size_t(node.what)])
+                    throw program_error(
+                        node.place, name_of(node.what) + " has no index here",
+                        "add it to the indices of " + array_.name + ", or take a sum or a maximum along it");
+                return;
+            case ProgramOp::read:
+                return check_read(node, fixed);
+            case ProgramOp::sum:
+            case ProgramOp::most:
+            case ProgramOp::least:
+                fixed = along(node, fixed);
+                break;
+            default:
+                break;
+        }
+        for (const int operand : node.of) {
+            if (operand >= 0) check(operand, fixed);
+        }
+        if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
+            within_block_ = within_block_ && std::ranges::find(node.list, array_.over) == node.list.end();
+    }
+
+    Axes along(const ProgramNode& node, Axes fixed) {
+        for (const int axis : node.list) {
+            const bool of_block = axis == array_.over && !within_block_ && !at_start_;
+            if (fixed[std::size_t(axis)] && !of_block)
+                throw program_error(node.place,
+                                    name_of(axis) + " has one index here, and no more to go along",
+                                    "take it out of the indices or of the axes of this");
+            within_block_ = within_block_ || axis == array_.over;
+            fixed.set(std::size_t(axis));
+        }
+        return fixed;
+    }
+
+    void check_read(const ProgramNode& node, const Axes& fixed) {
+        for (const int index : node.list) {
+            try {
+                check(index, fixed);
+            } catch (const Error&) {
+                // Indices that are left out stand elsewhere in the text.
+                throw program_error(node.place,
+                                    program_.array(node.what).name + " is read at " +
+                                        program_text(program_, index) +
+                                        ", an axis of which has no index here",
+                                    "add it to the indices of " + array_.name +
+                                        ", write other indices, or take a sum or a maximum along it");
+            }
+        }
+        const ProgramArray& read = program_.array(node.what);
+        if (node.before && (read.over < 0 || !fixed[std::size_t(read.over)]))
+            throw program_error(
+                node.place, read.name + " has no state before a block here",
+                read.over < 0 ? "only stages that go over an axis have" : "leave .before out");
+        if (!read.is_stage) return;
+        const bool is_itself = node.what == stage_;
+        if (is_itself && (read.over < 0 || at_start_))
+            throw program_error(node.place, read.name + " is made of itself",
+                                "write `over AXIS` behind its indices");
+        const bool same_loop = loop_of(node.what) == loop_of(stage_);
+        if (node.what > stage_ && !(node.before && same_loop))
+            throw program_error(node.place, read.name + " is not computed yet",
+                                "declare it before " + array_.name + ", or read it .before in the same loop");
+        const int axis = loops_[std::size_t(loop_of(stage_))].axis;
+        if (!same_loop || axis < 0 || !has_axis(program_, read, axis)) return;
+        for (std::size_t i = 0; i < read.indices.size(); ++i) {
+            if (program_.axis_of(read.indices[i]) != axis || program_.axis_of(node.list[i]) == axis) continue;
+            throw program_error(
+                node.place,
+                read.name + " is read in another block of " + name_of(axis) + ", in the loop that makes it",
+                "declare a stage without " + name_of(axis) + " between them, or a state over it");
+        }
+    }
+
+    const Program& program_;
+    int stage_;
+    const ProgramArray& array_;
+    const std::vector<ProgramLoop>& loops_;
+    bool at_start_ = true;
+    bool within_block_ = false;  ///< within a sum along the axis that the stage goes over
+};
+
+/// No axis has an index in an extent, in a block, or in a scalar.
+void check_extents(const Program& program) {
+    const auto check = [&](int number, const auto& self) -> void {
+        if (number < 0) return;
+        const ProgramNode& node = program.node(number);
+        if (node.op == ProgramOp::axis)
+            throw program_error(node.place, "an extent depends on an axis", "make it of sizes and numbers");
+        for (const int operand : node.of) self(operand, self);
+    };
+    for (const ProgramAxis& axis : program.axes) {
+        check(axis.extent, check);
+        check(axis.block, check);
+    }
+}
+
+}  // namespace
+
+bool has_axis(const Program& program, const ProgramArray& array, int axis) {
+    return std::ranges::any_of(array.indices, [&](int index) { return program.axis_of(index) == axis; });
+}
+
+std::vector<ProgramLoop> program_loops(const Program& program) {
+    const int count = int(program.arrays.size());
+    // The axis of the loop that the stages from this one on could share.
+    const auto begins = [&](int stage) {
+        for (int axis = 0; axis < int(program.axes.size()); ++axis) {
+            for (int i = stage; i < count; ++i) {
+                if (program.array(i).over == axis) return axis;
+                if (!has_axis(program, program.array(i), axis)) break;
+            }
+        }
+        return -1;
+    };
+    std::vector<ProgramLoop> loops;
+    for (int i = 0; i < count; ++i) {
+        const ProgramArray& array = program.array(i);
+        if (!array.is_stage) continue;
+        const int before = loops.empty() ? -2 : loops.back().axis;
+        const bool joins =
+            array.over >= 0 ? array.over == before : before >= 0 && has_axis(program, array, before);
+        const int axis = joins ? before : array.over >= 0 ? array.over : begins(i);
+        if (!joins && (axis != before || loops.empty())) loops.push_back({axis, i, i});
+        loops.back().end = i + 1;
+    }
+    return loops;
+}
+
+void check_scopes(const Program& program) {
+    check_extents(program);
+    const std::vector<ProgramLoop> loops = program_loops(program);
+    for (int i = 0; i < int(program.arrays.size()); ++i) {
+        if (program.array(i).is_stage) ScopeCheck(program, i, loops).run();
+    }
+}
+
+}  // namespace tilescope

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dump/schema/program.h"
+
+namespace tilescope {
+
+/// The elements of an input, row-major, in somebody's memory.
+struct ProgramInput {
+    Dtype dtype = Dtype::f32;
+    std::vector<std::int64_t> shape{};
+    std::span<const std::byte> bits{};
+};
+
+/// A program with the numbers of one call: what a kernel is started with.
+struct ProgramCall {
+    const Program& program;
+    std::vector<std::int64_t> sizes{};    ///< as Program::sizes
+    std::vector<std::int64_t> extents{};  ///< of each axis
+    std::vector<std::int64_t> blocks{};   ///< of each axis; one that is not cut has one block
+    std::vector<ProgramInput> inputs{};   ///< as Program::arrays, up to the first stage
+
+    std::int64_t blocks_of(int axis) const {
+        return (extents[std::size_t(axis)] + blocks[std::size_t(axis)] - 1) / blocks[std::size_t(axis)];
+    }
+};
+
+/// Sizes that are the extent of an axis of an input follow from its shape; others are given. `program` and the memory of
+/// the inputs must outlive the call.
+/// Errors: Error for an input that is missing, is none of the program, has another shape or dtype; a size that is not
+/// known, or contradicts a shape; an extent or a block below 1.
+ProgramCall bind_program(const Program& program, const std::map<std::string, ProgramInput>& inputs,
+                         const std::map<std::string, std::int64_t>& sizes = {});
+
+/// The i-th element, row-major.
+double element_of(const ProgramInput& array, std::int64_t i);
+
+/// "[4, 16]"
+std::string shape_text(const std::vector<std::int64_t>& shape);
+
+/// Extents of an input or a stage as its indices give them; of a state without the blocks that it goes over.
+std::vector<std::int64_t> shape_of(const ProgramCall& call, const ProgramArray& array);
+
+}  // namespace tilescope

@@ -1,0 +1,165 @@
+#include "oracle/program/evaluate.h"
+
+#include <algorithm>
+
+#include "dump/schema/error.h"
+#include "dump/schema/program_scopes.h"
+#include "oracle/program/tile_run.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Elements of a tile that are worth a walk of its own.
+constexpr std::int64_t worthwhile = 1 << 14;
+
+/// Whether every read of a stage along `axis` has the index of that axis itself.
+bool reads_itself(const Program& program, int number, int axis) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read) {
+        const ProgramArray& array = program.array(node.what);
+        for (std::size_t i = 0; array.is_stage && i < node.list.size(); ++i) {
+            if (program.axis_of(array.indices[i]) == axis && program.axis_of(node.list[i]) != axis)
+                return false;
+        }
+    }
+    return std::ranges::find(node.list, axis) == node.list.end() || node.op == ProgramOp::read
+               ? std::ranges::all_of(
+                     node.of,
+                     [&](int operand) { return operand < 0 || reads_itself(program, operand, axis); })
+               : false;
+}
+
+class Evaluation {
+ public:
+    Evaluation(const ProgramCall& call, const ProgramOptions& options, const ObserveTile& observe)
+        : call_(call), program_(call.program), options_(options), observe_(observe) {}
+
+    void run() {
+        choose_tiles();
+        check_memory();
+        std::vector<std::int64_t> tile(independent_.size(), 0);
+        for (;;) {
+            for (std::size_t i = 0; i < independent_.size(); ++i) {
+                const auto axis = std::size_t(independent_[i]);
+                const std::int64_t first = tile[i] * steps_[i];
+                outer_[axis] = {first, std::min(steps_[i], call_.extents[axis] - first)};
+            }
+            TileRun(call_, options_, outer_, observe_).run(int(program_.arrays.size()) - 1);
+            std::size_t i = independent_.size();
+            for (; i > 0; --i) {
+                if (++tile[i - 1] * steps_[i - 1] < call_.extents[std::size_t(independent_[i - 1])]) break;
+                tile[i - 1] = 0;
+            }
+            if (i == 0) return;
+        }
+    }
+
+ private:
+    /// Along axes that every index goes through by itself, as many indices at once as are worth it.
+    void choose_tiles() {
+        independent_ = independent_axes(program_);
+        std::int64_t size = largest_stage();
+        for (const int axis : independent_) {
+            const bool is_cut = program_.axes[std::size_t(axis)].block >= 0;
+            steps_.push_back(is_cut ? call_.blocks[std::size_t(axis)] : 1);
+        }
+        for (std::size_t i = independent_.size(); i > 0; --i) {
+            const std::int64_t extent = call_.extents[std::size_t(independent_[i - 1])];
+            std::int64_t& step = steps_[i - 1];
+            const std::int64_t wanted =
+                std::max<std::int64_t>(1, worthwhile / std::max<std::int64_t>(1, size * product_of_steps()));
+            if (wanted > 1) step = std::min(extent, step * wanted);
+        }
+        for (std::size_t axis = 0; axis < program_.axes.size(); ++axis)
+            outer_[axis] = {0, call_.extents[axis]};
+    }
+
+    std::int64_t product_of_steps() const {
+        std::int64_t product = 1;
+        for (const std::int64_t step : steps_) product *= step;
+        return product;
+    }
+
+    /// Elements that the largest stage has for one index of each independent axis.
+    std::int64_t largest_stage() const {
+        double most = 1;
+        for (const ProgramArray& array : program_.arrays) {
+            if (!array.is_stage) continue;
+            double size = 1;
+            for (const int index : array.indices) {
+                const int axis = program_.axis_of(index);
+                if (std::ranges::find(independent_, axis) == independent_.end())
+                    size *= double(call_.extents[std::size_t(axis)]);
+            }
+            most = std::max(most, size);
+        }
+        return std::int64_t(std::min(most, 1e15));
+    }
+
+    void check_memory() const {
+        double bytes = 0;
+        for (const ProgramArray& array : program_.arrays) {
+            if (!array.is_stage) continue;
+            double size = 16;
+            for (const int index : array.indices) {
+                const int axis = program_.axis_of(index);
+                const auto at = std::ranges::find(independent_, axis);
+                size *= double(at == independent_.end() ? call_.extents[std::size_t(axis)]
+                                                        : steps_[std::size_t(at - independent_.begin())]);
+            }
+            bytes += size * (array.over < 0 ? 1 : double(call_.blocks_of(array.over) + 1));
+        }
+        // Temporary results are as large as stages.
+        if (4 * bytes <= double(options_.memory)) return;
+        throw Error("its stages need " + std::to_string(std::int64_t(bytes / 0x1p18)) + " MiB at once",
+                    "program", "cut its axes into smaller blocks, or judge a part of it");
+    }
+
+    const ProgramCall& call_;
+    const Program& program_;
+    const ProgramOptions& options_;
+    const ObserveTile& observe_;
+    std::vector<int> independent_;
+    std::vector<std::int64_t> steps_;  ///< indices of each at once
+    AxisRanges outer_{};
+};
+
+}  // namespace
+
+std::int64_t ProgramTile::size() const {
+    std::int64_t size = 1;
+    for (const AxisRange& range : indices) size *= range.count;
+    return size;
+}
+
+std::vector<std::int64_t> ProgramTile::index_of(std::int64_t i) const {
+    std::vector<std::int64_t> index(indices.size());
+    for (std::size_t k = indices.size(); k > 0; --k) {
+        const AxisRange& range = indices[k - 1];
+        index[k - 1] = range.first + i % range.count;
+        i /= range.count;
+    }
+    return index;
+}
+
+std::vector<int> independent_axes(const Program& program) {
+    std::vector<int> axes;
+    for (int axis = 0; axis < int(program.axes.size()); ++axis) {
+        const bool is_independent = std::ranges::all_of(program.arrays, [&](const ProgramArray& array) {
+            if (!array.is_stage) return true;
+            return array.over != axis && has_axis(program, array, axis) &&
+                   reads_itself(program, array.value, axis) &&
+                   (array.start < 0 || reads_itself(program, array.start, axis));
+        });
+        if (is_independent) axes.push_back(axis);
+    }
+    return axes;
+}
+
+void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
+                      const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe) {
+    Evaluation(call, options, observe).run();
+}
+
+}  // namespace tilescope

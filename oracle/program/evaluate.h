@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "dump/schema/rounding.h"
+#include "oracle/program/call.h"
+#include "oracle/program/contraction.h"
+
+namespace tilescope {
+
+struct AxisRange {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+};
+
+/// A part of a stage: some indices of each of its axes, and of a state the block after which it is.
+struct ProgramTile {
+    int stage = -1;                  ///< array
+    std::vector<AxisRange> indices;  ///< in the order in which the stage has them
+    std::int64_t block = -1;         ///< of the axis that it goes over; -1: it goes over none
+
+    std::int64_t size() const;
+    /// Of the element that is the i-th of the tile, row-major: the index of each axis.
+    std::vector<std::int64_t> index_of(std::int64_t i) const;
+};
+
+/// What a tile should hold, row-major: |kernel's value - value| <= error for any kernel that computes as declared.
+struct ExpectedTile {
+    std::vector<double> value;
+    std::vector<double> error;
+};
+
+struct ProgramOptions {
+    TensorCore tensor_core;
+    /// Probability that every bound holds that is only probable; 1: certain bounds alone.
+    double confidence = 1 - 1e-6;
+    /// What the kernel stored in a tile, row-major; false: it is not known. Later stages are computed from that, so that
+    /// each is judged by what it was given; without it all follow from the inputs.
+    std::function<bool(const ProgramTile&, std::span<double>)> recorded = {};
+    /// Most bytes of memory for stages.
+    std::int64_t memory = std::int64_t(4) << 30;
+};
+
+/// Shows `observe` each tile of each stage, in an order in which stages come after what they are computed from. Tiles of
+/// stages that the kernel makes for each index of an axis by itself are cut along that.
+/// Errors: Error where the stages of one tile need more memory than they may take.
+void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
+                      const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe);
+
+/// Axes along which every stage is computed for each index by itself: all stages have them, and read others at the same index.
+std::vector<int> independent_axes(const Program& program);
+
+}  // namespace tilescope

@@ -1,0 +1,336 @@
+#include "oracle/program/formulas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/program/functions.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double not_known = std::numeric_limits<double>::infinity();
+
+double whole_of_two(ProgramOp op, double x, double y) {
+    switch (op) {
+        case ProgramOp::plus:
+            return x + y;
+        case ProgramOp::minus:
+            return x - y;
+        case ProgramOp::times:
+            return x * y;
+        case ProgramOp::quotient:
+            return y == 0 ? 0 : std::trunc(x / y);
+        case ProgramOp::rest:
+            return y == 0 ? 0 : std::fmod(x, y);
+        case ProgramOp::smaller:
+            return std::min(x, y);
+        default:
+            return std::max(x, y);
+    }
+}
+
+bool holds(ProgramOp op, double x, double y) {
+    switch (op) {
+        case ProgramOp::less:
+            return x < y;
+        case ProgramOp::at_most:
+            return x <= y;
+        case ProgramOp::more:
+            return x > y;
+        case ProgramOp::at_least:
+            return x >= y;
+        case ProgramOp::equal:
+            return x == y;
+        default:
+            return x != y;
+    }
+}
+
+/// 1 or 0, and an error of 1 where what the numbers may be off by leaves that open.
+Uncertain compared(ProgramOp op, Uncertain x, Uncertain y) {
+    const double off = x.error + y.error;
+    const bool is_open = off > 0 && std::abs(x.value - y.value) <= off;
+    return {holds(op, x.value, y.value) ? 1.0 : 0.0, is_open ? 1.0 : 0.0};
+}
+
+/// Of two conditions; `decides`: the one that alone tells what both are together.
+Uncertain joined(double decides, Uncertain x, Uncertain y) {
+    for (const Uncertain& one : {x, y}) {
+        if (one.value == decides && one.error == 0) return {decides, 0};
+    }
+    const bool is_decided = x.value == decides || y.value == decides;
+    return {is_decided ? decides : 1 - decides, std::max(x.error, y.error)};
+}
+
+Uncertain chosen(Uncertain x, Uncertain condition, Uncertain otherwise) {
+    const bool is_first = condition.value != 0;
+    Uncertain taken = is_first ? x : otherwise;
+    if (condition.error == 0) return taken;
+    const double apart = std::abs(x.value - otherwise.value);
+    taken.error = std::isfinite(apart) ? apart + std::max(x.error, otherwise.error) : not_known;
+    return taken;
+}
+
+Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
+    switch (op) {
+        case ProgramOp::times:
+            return product_of(x, y);
+        case ProgramOp::quotient:
+            return quotient_of(x, y);
+        case ProgramOp::smaller:
+            return negative(larger(negative(x), negative(y)));
+        default:
+            return larger(x, y);
+    }
+}
+
+std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
+    std::vector<std::int64_t> strides(shape.size(), 1);
+    for (std::size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
+    return strides;
+}
+
+/// Adds stride times index to the addresses; -1 where an index lies outside.
+void add_index(const Numbers& index, std::int64_t first, std::int64_t extent, std::int64_t stride,
+               Numbers& addresses) {
+    addresses = combined<2>({&addresses, &index}, true, [&](const std::array<Uncertain, 2>& of) -> Uncertain {
+        const double at = of[1].value - double(first);
+        const bool is_inside = of[0].value >= 0 && at >= 0 && at < double(extent);
+        return {is_inside ? of[0].value + at * double(stride) : -1, 0};
+    });
+}
+
+}  // namespace
+
+Numbers Formulas::value(int number, const AxisRanges& ranges) const {
+    const ProgramNode& node = call_.program.node(number);
+    switch (node.op) {
+        case ProgramOp::number: {
+            const double x = node.number;
+            const double off = std::isfinite(x) && double(float(x)) != x ? u_f32 * std::abs(x) : 0;
+            Numbers one = Numbers::of(x);
+            if (off > 0) one.error = {off};
+            return one;
+        }
+        case ProgramOp::size:
+            return Numbers::of(double(call_.sizes[std::size_t(node.what)]));
+        case ProgramOp::axis: {
+            const AxisRange& range = ranges[std::size_t(node.what)];
+            Numbers indices = Numbers::along({node.what}, {range.count});
+            for (std::int64_t i = 0; i < range.count; ++i)
+                indices.value[std::size_t(i)] = double(range.first + i);
+            return indices;
+        }
+        case ProgramOp::read:
+            return read(node, ranges);
+        case ProgramOp::negative: {
+            const Numbers x = value(node.of[0], ranges);
+            return combined<1>({&x}, x.is_exact(), [](const auto& of) { return negative(of[0]); });
+        }
+        case ProgramOp::opposite: {
+            const Numbers x = value(node.of[0], ranges);
+            return combined<1>({&x}, x.is_exact(), [](const auto& of) {
+                return Uncertain{1 - of[0].value, of[0].error};
+            });
+        }
+        case ProgramOp::chosen: {
+            const Numbers x = value(node.of[0], ranges);
+            const Numbers condition = value(node.of[1], ranges);
+            const Numbers otherwise = value(node.of[2], ranges);
+            return combined<3>({&x, &condition, &otherwise},
+                               x.is_exact() && condition.is_exact() && otherwise.is_exact(),
+                               [](const auto& of) { return chosen(of[0], of[1], of[2]); });
+        }
+        case ProgramOp::call:
+            return call(node, ranges);
+        case ProgramOp::cast: {
+            const Numbers x = value(node.of[0], ranges);
+            return combined<1>({&x}, x.is_exact(),
+                               [&](const auto& of) { return cast_to(Dtype(node.what), of[0]); });
+        }
+        case ProgramOp::sum:
+        case ProgramOp::most:
+        case ProgramOp::least:
+            return along(node, ranges);
+        default:
+            return of_two(node, ranges);
+    }
+}
+
+void Formulas::addends_of(int number, bool is_negative, const AxisRanges& ranges,
+                          std::vector<Numbers>& addends) const {
+    const ProgramNode& node = call_.program.node(number);
+    if (!node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
+        addends_of(node.of[0], is_negative, ranges, addends);
+        addends_of(node.of[1], is_negative != (node.op == ProgramOp::minus), ranges, addends);
+        return;
+    }
+    addends.push_back(value(number, ranges));
+    if (!is_negative) return;
+    for (double& x : addends.back().value) x = -x;
+}
+
+/// Of three and more: kernels add them in any order, so that each partial sum may be as large as all magnitudes together.
+Numbers Formulas::sum_of_addends(const std::vector<Numbers>& addends) const {
+    const auto magnitude = [](Uncertain x) { return std::abs(x.value); };
+    Numbers sum = addends.front();
+    Numbers magnitudes = combined<1>({&sum}, true, [&](const auto& of) {
+        return Uncertain{magnitude(of[0]), 0};
+    });
+    for (std::size_t i = 1; i < addends.size(); ++i) {
+        sum = combined<2>({&sum, &addends[i]}, false, [](const auto& of) {
+            return Uncertain{of[0].value + of[1].value, of[0].error + of[1].error};
+        });
+        magnitudes = combined<2>({&magnitudes, &addends[i]}, true, [&](const auto& of) {
+            return Uncertain{of[0].value + magnitude(of[1]), 0};
+        });
+    }
+    const double roundings = double(addends.size() - 1) * u_f32;
+    return combined<2>({&sum, &magnitudes}, false, [=](const auto& of) {
+        const bool is_number = std::isfinite(of[0].value);
+        const double unknown_error = std::isinf(of[0].error) ? not_known : 0;
+        return Uncertain{of[0].value, is_number ? of[0].error + roundings * of[1].value : unknown_error};
+    });
+}
+
+Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) const {
+    if (!node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
+        std::vector<Numbers> addends;
+        addends_of(node.of[0], false, ranges, addends);
+        addends_of(node.of[1], node.op == ProgramOp::minus, ranges, addends);
+        if (addends.size() > 2) return sum_of_addends(addends);
+        return combined<2>({&addends[0], &addends[1]}, false,
+                           [](const auto& of) { return added(of[0], of[1]); });
+    }
+    const Numbers x = value(node.of[0], ranges);
+    const Numbers y = value(node.of[1], ranges);
+    const bool is_exact = x.is_exact() && y.is_exact();
+    if (node.is_whole)
+        return combined<2>({&x, &y}, true, [&](const auto& of) {
+            return Uncertain{whole_of_two(node.op, of[0].value, of[1].value), 0};
+        });
+    if (node.op >= ProgramOp::less && node.op <= ProgramOp::unequal)
+        return combined<2>({&x, &y}, is_exact,
+                           [&](const auto& of) { return compared(node.op, of[0], of[1]); });
+    if (node.op == ProgramOp::both || node.op == ProgramOp::either)
+        return combined<2>({&x, &y}, is_exact, [&](const auto& of) {
+            return joined(node.op == ProgramOp::either ? 1 : 0, of[0], of[1]);
+        });
+    const bool rounds_nothing = node.op == ProgramOp::smaller || node.op == ProgramOp::larger;
+    return combined<2>({&x, &y}, is_exact && rounds_nothing,
+                       [&](const auto& of) { return real_of_two(node.op, of[0], of[1]); });
+}
+
+Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const {
+    const auto function = ProgramFunction(node.what);
+    const ProgramNode& of = call_.program.node(node.of[0]);
+    if (function == ProgramFunction::exp && of.op == ProgramOp::minus) {
+        const Numbers x = value(of.of[0], ranges);
+        const Numbers y = value(of.of[1], ranges);
+        return combined<2>({&x, &y}, false,
+                           [](const auto& both) { return exponential_of_difference(both[0], both[1]); });
+    }
+    const Numbers x = value(node.of[0], ranges);
+    return combined<1>({&x}, false, [&](const auto& one) { return function_of(function, one[0]); });
+}
+
+Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const {
+    const ProgramArray& array = call_.program.array(node.what);
+    Numbers addresses = Numbers::of(0);
+    const auto add = [&](const Numbers& index, std::int64_t first, std::int64_t extent, std::int64_t stride) {
+        add_index(index, first, extent, stride, addresses);
+    };
+    if (!array.is_stage) {
+        const ProgramInput& input = call_.inputs[std::size_t(node.what)];
+        const std::vector<std::int64_t> strides = strides_of(input.shape);
+        for (std::size_t i = 0; i < node.list.size(); ++i)
+            add(value(node.list[i], ranges), 0, input.shape[i], strides[i]);
+        return combined<1>({&addresses}, true, [&](const auto& of) {
+            return Uncertain{of[0].value < 0 ? std::nan("") : element_of(input, std::int64_t(of[0].value)),
+                             0};
+        });
+    }
+    const StoredStage& stage = *stored_[std::size_t(node.what)];
+    std::vector<std::int64_t> shape;
+    for (const AxisRange& range : stage.ranges) shape.push_back(range.count);
+    const std::vector<std::int64_t> strides = strides_of(shape);
+    for (std::size_t i = 0; i < node.list.size(); ++i) {
+        const int axis = call_.program.axis_of(array.indices[i]);
+        const auto at = std::size_t(std::ranges::find(stage.axes, axis) - stage.axes.begin());
+        add(value(node.list[i], ranges), stage.ranges[at].first, shape[at], strides[at]);
+    }
+    const std::int64_t size = stage.states.front().size();
+    std::int64_t state = std::int64_t(stage.states.size()) - 1;
+    if (array.over >= 0 && ranges[std::size_t(array.over)].count > 0) {
+        Numbers blocks = Numbers::along({array.over}, {ranges[std::size_t(array.over)].count});
+        const bool is_before = node.before || node.what == stage_;
+        for (std::int64_t i = 0; i < blocks.size(); ++i) {
+            const std::int64_t index = ranges[std::size_t(array.over)].first + i;
+            blocks.value[std::size_t(i)] =
+                double(index / call_.blocks[std::size_t(array.over)] + (is_before ? 0 : 1));
+        }
+        add(blocks, 0, std::int64_t(stage.states.size()), size);
+        state = 0;
+    }
+    return combined<1>({&addresses}, false, [&](const auto& of) -> Uncertain {
+        if (of[0].value < 0) return {std::nan(""), 0};
+        const auto address = std::int64_t(of[0].value);
+        return stage.states[std::size_t(state + address / size)].at(address % size);
+    });
+}
+
+void Formulas::factors_of(int number, const AxisRanges& ranges, std::vector<Numbers>& factors) const {
+    const ProgramNode& node = call_.program.node(number);
+    if (node.op == ProgramOp::times && !node.is_whole) {
+        factors_of(node.of[0], ranges, factors);
+        factors_of(node.of[1], ranges, factors);
+    } else {
+        factors.push_back(value(number, ranges));
+    }
+}
+
+Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
+    for (const int axis : node.list) {
+        const std::int64_t extent = call_.extents[std::size_t(axis)];
+        const std::int64_t block = call_.blocks[std::size_t(axis)];
+        const bool is_cut = axis == call_.program.array(stage_).over;
+        const std::int64_t first = is_cut ? block_ * block : 0;
+        ranges[std::size_t(axis)] = {first, is_cut ? std::min(block, extent - first) : extent};
+    }
+    std::vector<Numbers> factors;
+    if (node.op == ProgramOp::sum)
+        factors_of(node.of[0], ranges, factors);
+    else
+        factors.push_back(value(node.of[0], ranges));
+    const auto goes_along = [&](const Numbers& factor) {
+        return std::ranges::all_of(node.list, [&](int axis) { return factor.position_of(axis) >= 0; });
+    };
+    const auto multiply_last = [&] {
+        const Numbers last = std::move(factors.back());
+        factors.pop_back();
+        factors.back() = combined<2>({&factors.back(), &last}, false,
+                                     [](const auto& of) { return product_of(of[0], of[1]); });
+    };
+    // A factor with the fewest axes joins its neighbour, until two are left that a product of matrices takes.
+    while (factors.size() > 2) {
+        std::ranges::stable_sort(factors,
+                                 [](const Numbers& a, const Numbers& b) { return a.size() > b.size(); });
+        multiply_last();
+    }
+    if (factors.size() == 2 && goes_along(factors[0]) && goes_along(factors[1]))
+        return sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_);
+    if (factors.size() == 2) multiply_last();
+    Numbers& terms = factors.front();
+    for (const int axis : node.list) {
+        if (terms.position_of(axis) >= 0) continue;
+        Numbers ones = Numbers::along({axis}, {ranges[std::size_t(axis)].count});
+        std::ranges::fill(ones.value, 1.0);
+        terms = combined<2>({&terms, &ones}, terms.is_exact(), [](const auto& of) { return of[0]; });
+    }
+    if (node.op == ProgramOp::sum) return sum_of_terms(terms, node.list, node.accumulation, model_);
+    return node.op == ProgramOp::most ? largest_of(terms, node.list) : smallest_of(terms, node.list);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,112 @@
+#include "oracle/program/functions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "dump/schema/rounding.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double open = std::numeric_limits<double>::infinity();
+
+double sigmoid(double x) {
+    return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+}
+
+double gelu(double x) {
+    return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+}
+
+double softplus(double x) {
+    return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+}
+
+/// A function, how steep it is at most where it neither rises nor falls everywhere, and what a kernel may be off by beside
+/// that: relative to the result, to the result and the argument, and absolute, in units of u.
+struct FunctionBound {
+    double (*at)(double);
+    double steepest;  ///< 0: it rises or falls everywhere, and its ends bound it
+    double relative;
+    double relative_to_argument;
+    double absolute;
+    double least;  ///< argument from which on it is defined
+};
+
+constexpr std::array<FunctionBound, 13> bounds = {{
+    {[](double x) { return std::exp(x); }, 0, 4, 2, 0, -open},
+    {[](double x) { return std::exp2(x); }, 0, 4, 0, 0, -open},
+    {[](double x) { return std::log(x); }, 0, 6, 0, 6.03, 0},
+    {[](double x) { return std::log2(x); }, 0, 6, 0, 6.03, 0},
+    {[](double x) { return std::sqrt(x); }, 0, 4, 0, 0, 0},
+    {[](double x) { return 1 / std::sqrt(x); }, 0, 6, 0, 0, 0},
+    {[](double x) { return std::tanh(x); }, 0, 4, 0, 0, -open},
+    {sigmoid, 0, 10, 2, 0, -open},
+    {[](double x) { return x * sigmoid(x); }, 1.0999, 11, 2, 0, -open},
+    // 1 + erf(x) loses what is left of 1, which x multiplies.
+    {gelu, 1.1290, 4, 0, 0, -open},
+    {[](double x) { return std::max(x, 0.0); }, 0, 0, 0, 0, -open},
+    {softplus, 0, 6, 0, 6, -open},
+    {[](double x) { return std::abs(x); }, 1, 0, 0, 0, -open},
+}};
+
+}  // namespace
+
+Uncertain function_of(ProgramFunction function, Uncertain x) {
+    const FunctionBound& f = bounds[std::size_t(function)];
+    const double value = f.at(x.value);
+    if (std::isinf(x.error)) return {value, open};
+    if (std::isnan(value)) return {value, 0};
+    double carried = 0;
+    if (x.error > 0 && std::isfinite(x.value)) {
+        if (x.value - x.error < f.least) return {value, open};
+        carried = f.steepest > 0 ? f.steepest * x.error
+                                 : std::max(std::abs(f.at(x.value + x.error) - value),
+                                            std::abs(value - f.at(x.value - x.error)));
+    }
+    if (!std::isfinite(value)) return {value, std::isnan(carried) || carried > 0 ? open : 0};
+    const double reach = std::isfinite(x.value) ? std::abs(x.value) : 0;
+    const double of_gelu = function == ProgramFunction::gelu ? 3 * reach : 0;
+    const double rounded =
+        std::abs(value) * (f.relative + f.relative_to_argument * reach) + f.absolute + of_gelu;
+    return {value, carried + u_f32 * rounded + (rounded > 0 ? flush_to_zero : 0)};
+}
+
+Uncertain exponential_of_difference(Uncertain x, Uncertain y) {
+    Uncertain difference = added(x, negative(y));
+    if (std::isfinite(difference.value))
+        difference.error += gamma(3, u_f32) * (std::abs(x.value) + std::abs(y.value));
+    Uncertain result = exponential(difference);
+    if (difference.value != -open) result.error += flush_to_zero;
+    return result;
+}
+
+Uncertain product_of(Uncertain x, Uncertain y) {
+    Uncertain product = multiplied(x, y);
+    if (x.value != 0 && y.value != 0 && std::isfinite(product.value)) product.error += flush_to_zero;
+    return product;
+}
+
+Uncertain quotient_of(Uncertain x, Uncertain y) {
+    Uncertain quotient = divided(x, y);
+    if (x.value != 0 && std::isfinite(quotient.value))
+        quotient.error += 3 * u_f32 * std::abs(quotient.value) + flush_to_zero;
+    return quotient;
+}
+
+Uncertain cast_to(Dtype dtype, Uncertain x) {
+    if (dtype == Dtype::f32 || std::isnan(x.value)) return x;
+    const auto rounded = [&](double number) { return double(decode(dtype, encode(dtype, number))); };
+    if (x.error == 0) return {rounded(x.value), 0};
+    const double low = rounded(x.value - x.error);
+    const double high = rounded(x.value + x.error);
+    if (low == high) return {low, 0};
+    if (!std::isfinite(low) || !std::isfinite(high)) return {rounded(x.value), open};
+    return {(low + high) / 2, (high - low) / 2};
+}
+
+}  // namespace tilescope

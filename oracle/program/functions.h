@@ -1,0 +1,28 @@
+#pragma once
+
+#include "dump/schema/program.h"
+#include "oracle/describe/real.h"
+
+namespace tilescope {
+
+// What a kernel in float32 makes of a number that may be off, and how far off that may be.
+
+/// Of any way to compute it in float32: by the function of CUDA's library, the fast one, or exponentials of base two.
+/// Types: float64.
+/// Max error: what x may be off by, carried on, and at most a few ulp of float32.
+/// Valid range: every number; what is open, as the logarithm of what may be negative, has an infinite error.
+/// Sources: CUDA C++ Programming Guide, mathematical functions; for sigmoid and what is made of it, its formula.
+Uncertain function_of(ProgramFunction function, Uncertain x);
+
+/// exp(x - y), where compilers fuse products into the difference, and kernels take the exponential of base two.
+Uncertain exponential_of_difference(Uncertain x, Uncertain y);
+
+/// Beside what operations of reals round: what is near zero may be flushed to it.
+Uncertain product_of(Uncertain x, Uncertain y);
+/// A division, or a product with the reciprocal.
+Uncertain quotient_of(Uncertain x, Uncertain y);
+
+/// Rounded to nearest in that type: what lies between both ends, rounded.
+Uncertain cast_to(Dtype dtype, Uncertain x);
+
+}  // namespace tilescope

@@ -1,0 +1,195 @@
+#include "oracle/program/judge_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::size_t most_worst = 5;
+constexpr std::size_t most_samples = 8;
+
+/// Counts what is found, tile by tile.
+class Tallied {
+ public:
+    void take(const ProgramTile& tile, const std::vector<double>& got, const ExpectedTile& expected) {
+        // What is around an element tells how much a tolerance of that size leaves open.
+        double around = 0;
+        for (const double value : expected.value) {
+            if (std::isfinite(value)) around = std::max(around, std::abs(value));
+        }
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            const double value = expected.value[i];
+            const double tolerance = expected.error[i];
+            ++verdict.compared;
+            if (std::isinf(tolerance) || (tolerance > 0 && tolerance >= around)) {
+                ++verdict.not_judged;
+                continue;
+            }
+            if (is_as_expected(got[i], value, tolerance)) {
+                const double difference = std::isfinite(value) ? std::abs(got[i] - value) : 0;
+                verdict.largest_difference = std::max(verdict.largest_difference, difference);
+                if (tolerance > 0)
+                    verdict.budget_used = std::max(verdict.budget_used, difference / tolerance);
+                continue;
+            }
+            if (std::isfinite(got[i]) && std::isfinite(value))
+                verdict.largest_difference = std::max(verdict.largest_difference, std::abs(got[i] - value));
+            keep({tile.index_of(std::int64_t(i)), tile.block, got[i], value, tolerance});
+        }
+    }
+
+    StageVerdict verdict;
+
+ private:
+    void keep(ProgramElement element) {
+        ++verdict.outside;
+        // Every so many of them, more the more there are.
+        if (verdict.outside % every_ == 0) {
+            if (verdict.samples.size() == most_samples) {
+                for (std::size_t i = 0; i < most_samples / 2; ++i)
+                    verdict.samples[i] = verdict.samples[2 * i];
+                verdict.samples.resize(most_samples / 2);
+                every_ *= 2;
+            }
+            verdict.samples.push_back(element);
+        }
+        std::vector<ProgramElement>& worst = verdict.worst;
+        if (worst.size() == most_worst && worst.back().times() >= element.times()) return;
+        const auto place =
+            std::ranges::find_if(worst, [&](const ProgramElement& e) { return e.times() < element.times(); });
+        worst.insert(place, std::move(element));
+        if (worst.size() > most_worst) worst.pop_back();
+    }
+
+    std::int64_t every_ = 1;
+};
+
+}  // namespace
+
+StoredTiles::StoredTiles(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
+    : call_(call), arrays_(call.program.arrays.size()) {
+    for (const auto& [name, array] : stored) {
+        const int stage = call.program.array_named(name);
+        if (stage < 0 || !call.program.array(stage).is_stage)
+            throw Error("the program has no such stage", name, "give those that it declares");
+        const std::vector<std::int64_t> shape = shape_of(call, call.program.array(stage));
+        std::vector<std::int64_t> with_blocks = shape;
+        const int over = call.program.array(stage).over;
+        if (over >= 0) with_blocks.insert(with_blocks.begin(), call.blocks_of(over));
+        if (array.shape != shape && array.shape != with_blocks)
+            throw Error("its shape is " + shape_text(array.shape) + ", and the program makes " +
+                            shape_text(with_blocks),
+                        name,
+                        over < 0 ? "give an array of that shape"
+                                 : "give an array of that shape, or the last state alone");
+        std::int64_t elements = 1;
+        for (const std::int64_t extent : array.shape) elements *= extent;
+        if (std::size_t(elements * dtype_info(array.dtype).bytes) != array.bits.size())
+            throw Error(
+                "it has " + std::to_string(array.bits.size()) + " bytes, which are not those of its shape",
+                name, "give all of its elements");
+        arrays_[std::size_t(stage)] = array;
+    }
+}
+
+bool StoredTiles::read(const ProgramTile& tile, std::span<double> out) const {
+    if (!has(tile.stage)) return false;
+    const ProgramInput& array = arrays_[std::size_t(tile.stage)];
+    const bool has_blocks = array.shape.size() > tile.indices.size();
+    if (tile.block >= 0 && !has_blocks &&
+        tile.block + 1 != call_.blocks_of(call_.program.array(tile.stage).over))
+        return false;
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+        const std::vector<std::int64_t> index = tile.index_of(i);
+        std::int64_t address = has_blocks ? tile.block : 0;
+        for (std::size_t k = 0; k < index.size(); ++k)
+            address = address * array.shape[k + (has_blocks ? 1 : 0)] + index[k];
+        out[std::size_t(i)] = element_of(array, address);
+    }
+    return true;
+}
+
+double ProgramElement::times() const {
+    const double difference = std::abs(got - expected);
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+    return difference / std::max(tolerance, std::numeric_limits<double>::min());
+}
+
+bool is_as_expected(double got, double expected, double tolerance) {
+    if (std::isnan(expected)) return std::isnan(got);
+    return got == expected || std::abs(got - expected) <= tolerance;
+}
+
+const StageVerdict& ProgramReport::verdict_of(int stage) const {
+    return *std::ranges::find(stages, stage, &StageVerdict::stage);
+}
+
+ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
+    std::vector<Tallied> tallies(call.program.arrays.size());
+    options.recorded = [&](const ProgramTile& tile, std::span<double> out) { return stored.read(tile, out); };
+    std::vector<double> got;
+    evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        got.resize(std::size_t(tile.size()));
+        if (stored.read(tile, got)) tallies[std::size_t(tile.stage)].take(tile, got, expected);
+    });
+    ProgramReport report;
+    bool is_judged = false;
+    for (int i = 0; i < int(tallies.size()); ++i) {
+        StageVerdict& verdict = tallies[std::size_t(i)].verdict;
+        if (verdict.compared == 0) continue;
+        verdict.stage = i;
+        is_judged = is_judged || verdict.not_judged < verdict.compared;
+        if (verdict.outside > 0 && report.first_wrong < 0) report.first_wrong = i;
+        report.stages.push_back(std::move(verdict));
+    }
+    if (report.stages.empty())
+        throw Error("nothing of what the kernel stored is given", "program",
+                    "give its outputs, or other stages");
+    if (!is_judged)
+        throw Error("no element can be judged: its tolerances are as wide as what is expected", "program",
+                    "give stages between inputs and outputs, or inputs of another size");
+    return report;
+}
+
+std::string place_text(const Program& program, int stage, const ProgramElement& element) {
+    const ProgramArray& array = program.array(stage);
+    std::string text = array.name;
+    if (!element.index.empty()) text += fmt::format("[{}]", fmt::join(element.index, ", "));
+    if (element.block < 0) return text;
+    return fmt::format("{} after block {} of {}", text, element.block,
+                       program.axes[std::size_t(array.over)].name);
+}
+
+std::string report_text(const ProgramCall& call, const ProgramReport& report) {
+    const Program& program = call.program;
+    std::string text = fmt::format("{:<12} {:>12} {:>10} {:>12} {:>12}  state\n", "stage", "compared",
+                                   "outside", "max |diff|", "of budget");
+    for (const StageVerdict& verdict : report.stages) {
+        const bool is_first = verdict.stage == report.first_wrong;
+        const std::string state = is_first                                 ? "FIRST WRONG"
+                                  : verdict.outside > 0                    ? "wrong"
+                                  : verdict.not_judged == verdict.compared ? "not judged"
+                                                                           : "ok";
+        text += fmt::format("{:<12} {:>12} {:>10} {:>12.3g} {:>12.3g}  {}\n",
+                            program.array(verdict.stage).name, verdict.compared, verdict.outside,
+                            verdict.largest_difference, verdict.budget_used, state);
+    }
+    if (report.first_wrong < 0) return text + "match\n";
+    const StageVerdict& wrong = report.verdict_of(report.first_wrong);
+    for (const ProgramElement& element : wrong.worst)
+        text += fmt::format("{}: got {:.9g}, expected {:.9g} +- {:.3g}\n",
+                            place_text(program, wrong.stage, element), element.got, element.expected,
+                            element.tolerance);
+    const ProgramArray& array = program.array(wrong.stage);
+    return text + fmt::format("diverged: {} is the first wrong stage: {} = {}\n", array.name, array.name,
+                              program_text(program, array.value));
+}
+
+}  // namespace tilescope

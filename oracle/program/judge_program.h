@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "oracle/program/evaluate.h"
+
+namespace tilescope {
+
+/// What a kernel stored of the stages of a program, by name: an array along the axes of the stage. Of a state it is along
+/// the blocks first, or without these the state after the last block.
+class StoredTiles {
+ public:
+    /// Errors: Error for a stage that the program does not have, and for another shape.
+    StoredTiles(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored);
+
+    bool has(int stage) const { return arrays_[std::size_t(stage)].bits.data() != nullptr; }
+    /// What stands in a tile, row-major; false: it was not stored.
+    bool read(const ProgramTile& tile, std::span<double> out) const;
+
+ private:
+    const ProgramCall& call_;
+    std::vector<ProgramInput> arrays_;  ///< as Program::arrays
+};
+
+struct ProgramElement {
+    std::vector<std::int64_t> index;  ///< of each axis of the stage
+    std::int64_t block = -1;          ///< of the axis that it goes over; -1: none
+    double got = 0;
+    double expected = 0;
+    double tolerance = 0;
+
+    /// How many times its tolerance it is off; infinity where one of both is no number.
+    double times() const;
+};
+
+/// What was found in the stored elements of a stage, each against the stored stages before it.
+struct StageVerdict {
+    int stage = -1;
+    std::int64_t compared = 0;
+    std::int64_t outside = 0;
+    /// Nothing can be told: the tolerance is infinite, or as large as everything that is expected around the element.
+    std::int64_t not_judged = 0;
+    double largest_difference = 0;
+    double budget_used = 0;               ///< largest difference over tolerance of those that match
+    std::vector<ProgramElement> worst;    ///< most times its tolerance first; at most 5
+    std::vector<ProgramElement> samples;  ///< of those outside, spread over all of them; at most 8
+};
+
+struct ProgramReport {
+    std::vector<StageVerdict> stages;  ///< that were stored, in the order of the program
+    int first_wrong = -1;              ///< array; -1: it matches
+
+    const StageVerdict& verdict_of(int stage) const;
+};
+
+/// Judges what a kernel stored. `options.recorded` is not asked.
+/// Errors: Error where nothing was stored, or nothing can be told of what was.
+ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options = {});
+
+/// "acc[1, 17, 3] after block 2 of k"
+std::string place_text(const Program& program, int stage, const ProgramElement& element);
+
+/// A table of the stages, the worst elements of the first wrong one, and the verdict.
+std::string report_text(const ProgramCall& call, const ProgramReport& report);
+
+/// Whether an element agrees with what is expected of it.
+bool is_as_expected(double got, double expected, double tolerance);
+
+}  // namespace tilescope

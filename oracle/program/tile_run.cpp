@@ -1,0 +1,192 @@
+#include "oracle/program/tile_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/program/functions.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Along all axes of a stage, with errors.
+Numbers whole(const Numbers& numbers, const std::vector<int>& axes,
+              const std::vector<std::int64_t>& extents) {
+    Numbers all = laid_out(numbers, axes, extents);
+    all.error.resize(all.value.size());
+    return all;
+}
+
+/// A stage that nobody has computed yet.
+StoredStage empty_stage(const ProgramCall& call, int number, const AxisRanges& outer) {
+    const ProgramArray& array = call.program.array(number);
+    StoredStage stage;
+    for (const int index : array.indices) stage.axes.push_back(call.program.axis_of(index));
+    std::ranges::sort(stage.axes);
+    std::vector<std::int64_t> extents;
+    for (const int axis : stage.axes) {
+        stage.ranges.push_back(outer[std::size_t(axis)]);
+        extents.push_back(outer[std::size_t(axis)].count);
+    }
+    Numbers empty = Numbers::along(stage.axes, extents);
+    std::ranges::fill(empty.value, std::numeric_limits<double>::quiet_NaN());
+    empty.error.resize(empty.value.size());
+    stage.states.assign(array.over < 0 ? 1 : std::size_t(call.blocks_of(array.over)) + 1, empty);
+    return stage;
+}
+
+/// One block of a stage that has an element for each index of the axis of its loop.
+void keep_part(const Numbers& part, const AxisRanges& ranges, const StoredStage& stage, Numbers& kept) {
+    const Walk walk(part.axes, part.extents);
+    const std::vector<std::int64_t> steps = walk.steps_of(kept);
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < stage.axes.size(); ++i)
+        first += (ranges[std::size_t(stage.axes[i])].first - stage.ranges[i].first) * steps[i];
+    walk.rows(std::array{steps}, [&](std::int64_t to, const std::array<std::int64_t, 1>& from) {
+        for (std::int64_t i = 0; i < walk.row_length(); ++i) {
+            const auto at = std::size_t(first + from[0] + i * (steps.empty() ? 0 : steps.back()));
+            kept.value[at] = part.value[std::size_t(to + i)];
+            kept.error[at] = part.error[std::size_t(to + i)];
+        }
+    });
+}
+
+/// A tile in the order of the stage's own indices, and these axes.
+struct OwnOrder {
+    ProgramTile tile;
+    std::vector<int> axes;
+    std::vector<std::int64_t> extents;
+};
+
+OwnOrder own_order(const Program& program, int number, const AxisRanges& ranges, std::int64_t block) {
+    OwnOrder order;
+    order.tile = {.stage = number, .indices = {}, .block = block};
+    for (const int index : program.array(number).indices) {
+        order.axes.push_back(program.axis_of(index));
+        order.tile.indices.push_back(ranges[std::size_t(order.axes.back())]);
+        order.extents.push_back(order.tile.indices.back().count);
+    }
+    return order;
+}
+
+}  // namespace
+
+TileRun::TileRun(const ProgramCall& call, const ProgramOptions& options, const AxisRanges& outer,
+                 const ObserveTile& observe)
+    : call_(call),
+      program_(call.program),
+      options_(options),
+      outer_(outer),
+      observe_(observe),
+      own_(program_.arrays.size()),
+      known_(program_.arrays.size()),
+      view_(program_.arrays.size()) {}
+
+void TileRun::run(int last) {
+    for (const ProgramLoop& loop : program_loops(program_)) {
+        const int end = std::min(loop.end, last + 1);
+        for (int i = loop.first; i < end; ++i) prepare(i);
+        const std::int64_t blocks = loop.axis < 0 ? 1 : call_.blocks_of(loop.axis);
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            for (int i = loop.first; i < end; ++i) {
+                if (known_[std::size_t(i)] == nullptr) run_stage(i, loop.axis, block);
+            }
+        }
+    }
+}
+
+void TileRun::prepare(int number) {
+    if (known_[std::size_t(number)] != nullptr) {
+        view_[std::size_t(number)] = known_[std::size_t(number)];
+        return;
+    }
+    StoredStage& stage = own_[std::size_t(number)] = empty_stage(call_, number, outer_);
+    view_[std::size_t(number)] = &stage;
+    const ProgramArray& array = program_.array(number);
+    if (array.over < 0) return;
+    AxisRanges ranges{};
+    for (std::size_t i = 0; i < stage.axes.size(); ++i) ranges[std::size_t(stage.axes[i])] = stage.ranges[i];
+    stage.states.front() = whole(Formulas(call_, view_, number, model_of(number)).at(array.start, ranges, 0),
+                                 stage.axes, stage.states.front().extents);
+}
+
+SumModel TileRun::model_of(int number) const {
+    double elements = 1;
+    double stages = 0;
+    for (const ProgramArray& array : program_.arrays) stages += array.is_stage ? 1 : 0;
+    const ProgramArray& array = program_.array(number);
+    for (const int index : array.indices)
+        elements *= double(call_.extents[std::size_t(program_.axis_of(index))]);
+    if (array.over >= 0) elements *= double(call_.blocks_of(array.over));
+    const double failure = (1 - options_.confidence) / (stages * elements);
+    return {options_.tensor_core, failure > 0 ? std::sqrt(2 * std::log(2 / failure)) : 0};
+}
+
+void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
+    const ProgramArray& array = program_.array(number);
+    StoredStage& stage = own_[std::size_t(number)];
+    AxisRanges ranges{};
+    std::vector<std::int64_t> extents;
+    for (std::size_t i = 0; i < stage.axes.size(); ++i) {
+        AxisRange& range = ranges[std::size_t(stage.axes[i])];
+        range = stage.axes[i] == loop_axis ? block_range(loop_axis, block) : stage.ranges[i];
+        extents.push_back(range.count);
+    }
+    if (array.over >= 0) ranges[std::size_t(array.over)] = {block * call_.blocks[std::size_t(array.over)], 1};
+    Numbers numbers = whole(Formulas(call_, view_, number, model_of(number)).at(array.value, ranges, block),
+                            stage.axes, extents);
+    if (array.dtype != Dtype::f32) {
+        for (std::size_t i = 0; i < numbers.value.size(); ++i) {
+            const Uncertain cast = cast_to(array.dtype, {numbers.value[i], numbers.error[i]});
+            numbers.value[i] = cast.value;
+            numbers.error[i] = cast.error;
+        }
+    }
+    settle(number, ranges, array.over < 0 ? -1 : block, numbers);
+    Numbers& kept = stage.states[array.over < 0 ? 0 : std::size_t(block) + 1];
+    if (loop_axis >= 0 && array.over < 0)
+        keep_part(numbers, ranges, stage, kept);
+    else
+        kept = std::move(numbers);
+}
+
+AxisRange TileRun::block_range(int axis, std::int64_t block) const {
+    const std::int64_t size = call_.blocks[std::size_t(axis)];
+    return {block * size, std::min(size, call_.extents[std::size_t(axis)] - block * size)};
+}
+
+/// Shows what is expected, and goes on from what the kernel stored.
+void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
+    const OwnOrder order = own_order(program_, number, ranges, block);
+    const Numbers in_order = laid_out(numbers, order.axes, order.extents);
+    observe_(order.tile, {in_order.value, in_order.error});
+    if (!options_.recorded) return;
+    Numbers got = Numbers::along(order.axes, order.extents);
+    if (options_.recorded(order.tile, got.value))
+        numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
+}
+
+StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options, int number) {
+    AxisRanges all{};
+    for (std::size_t axis = 0; axis < call.extents.size(); ++axis) all[axis] = {0, call.extents[axis]};
+    StoredStage stage = empty_stage(call, number, all);
+    const bool is_state = call.program.array(number).over >= 0;
+    for (std::size_t i = is_state ? 1 : 0; i < stage.states.size(); ++i) {
+        const OwnOrder order = own_order(call.program, number, all, is_state ? std::int64_t(i) - 1 : -1);
+        Numbers got = Numbers::along(order.axes, order.extents);
+        if (!options.recorded(order.tile, got.value)) continue;
+        Numbers& state = stage.states[i];
+        state = laid_out(got, state.axes, state.extents);
+    }
+    if (!is_state) return stage;
+    Numbers& start = stage.states.front();
+    const std::vector<const StoredStage*> none(call.program.arrays.size());
+    AxisRanges ranges{};
+    for (const int axis : stage.axes) ranges[std::size_t(axis)] = all[std::size_t(axis)];
+    start = laid_out(Formulas(call, none, number, {}).at(call.program.array(number).start, ranges, 0),
+                     start.axes, start.extents);
+    return stage;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "dump/schema/program_scopes.h"
+#include "oracle/program/formulas.h"
+
+namespace tilescope {
+
+using ObserveTile = std::function<void(const ProgramTile&, const ExpectedTile&)>;
+
+/// Computes stages of a program for some indices of its axes, block by block where they go over one.
+class TileRun {
+ public:
+    /// `outer`: the indices of each axis. All of these must outlive it.
+    TileRun(const ProgramCall& call, const ProgramOptions& options, const AxisRanges& outer,
+            const ObserveTile& observe);
+
+    /// A stage that is known, and not computed.
+    void know(int stage, const StoredStage& stored) { known_[std::size_t(stage)] = &stored; }
+    /// All stages that are not known, up to this one.
+    void run(int last);
+
+    /// What it has computed, or knows, of a stage.
+    const StoredStage& stored(int stage) const { return *view_[std::size_t(stage)]; }
+
+ private:
+    void prepare(int number);
+    void run_stage(int number, int loop_axis, std::int64_t block);
+    void settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const;
+    SumModel model_of(int number) const;
+    AxisRange block_range(int axis, std::int64_t block) const;
+
+    const ProgramCall& call_;
+    const Program& program_;
+    const ProgramOptions& options_;
+    const AxisRanges& outer_;
+    const ObserveTile& observe_;
+    std::vector<StoredStage> own_;
+    std::vector<const StoredStage*> known_;
+    std::vector<const StoredStage*> view_;
+};
+
+/// What a kernel stored of a stage, wholly, as the formulas of later ones read it.
+StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options, int stage);
+
+}  // namespace tilescope

@@ -1,0 +1,191 @@
+// The text of a program: what it declares, and what is wrong where.
+
+#include "dump/schema/program.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "dump/schema/error.h"
+#include "dump/schema/program_scopes.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr const char* gemm = R"(
+axes   b: batch; n: rows by 128; m: cols by 128; k: depth by 64
+input  a[b, n, k]: e4m3 scale sa[b, n, k / 128]; w[m, k]: e4m3 scale sw[m / 128, k / 128]
+input  bias[m]   # one for each column
+stage  acc[b, n, m] over k: f32 = acc + sum(k: a * w) in tensor_core_fp8 * sa * sw
+stage  y[b, n, m]: bf16 = silu(acc + bias)
+output y
+)";
+
+TEST(Program, DeclaresAxesInputsAndStages) {
+    const Program program = parse_program(gemm);
+    ASSERT_EQ(program.axes.size(), 4);
+    EXPECT_EQ(program.axes[3].name, "k");
+    EXPECT_EQ(program.node(program.axes[3].block).number, 64);
+    EXPECT_EQ(program.sizes, (std::vector<std::string>{"batch", "rows", "cols", "depth"}));
+    ASSERT_EQ(program.arrays.size(), 7);
+    EXPECT_EQ(program.array(0).dtype, Dtype::e4m3);
+    EXPECT_EQ(program.array(1).name, "sa");
+    EXPECT_EQ(program_text(program, program.array(1).indices[2]), "k / 128");
+    const ProgramArray& acc = program.array(program.array_named("acc"));
+    EXPECT_EQ(acc.over, 3);
+    EXPECT_EQ(program_text(program, acc.value), "acc + sum(k: a * w) in tensor_core_fp8 * sa * sw");
+    EXPECT_EQ(program.array(program.array_named("y")).dtype, Dtype::bf16);
+    EXPECT_EQ(program.outputs, std::vector<int>{program.array_named("y")});
+}
+
+TEST(Program, StagesThatGoThroughAnAxisTogetherAreOneLoop) {
+    const Program program = parse_program(R"(
+        axes i: n; t: tokens by 16; c: tokens / 16
+        input x[t]; w[c]
+        stage y[t] = x * 2.0
+        stage v[t] = y - h.before
+        stage h over t = h + sum(t: v)
+        stage z[c] = w * h
+        output z)");
+    const std::vector<ProgramLoop> loops = program_loops(program);
+    ASSERT_EQ(loops.size(), 2);
+    EXPECT_EQ(loops[0].axis, 1);
+    EXPECT_EQ(program.array(loops[0].first).name, "y");
+    EXPECT_EQ(program.array(loops[0].end - 1).name, "h");
+    EXPECT_EQ(loops[1].axis, -1);
+}
+
+/// A formula as it is read and written again.
+std::string again(const std::string& formula) {
+    const Program program = parse_program(
+        "axes i: n; j: m\nsizes c\ninput x[i]; y[i, j]\nstage z[i] = " + formula + "\noutput z");
+    return program_text(program, program.array(2).value);
+}
+
+TEST(Program, FormulasArePrintedAsTheyAreRead) {
+    for (const char* const formula : {"x",
+                                      "x[i + 1]",
+                                      "x - (x - x)",
+                                      "x - x - x",
+                                      "x / (x * x)",
+                                      "-x * x",
+                                      "-(x + x)",
+                                      "x * -x",
+                                      "(x + 1.0) * 2.5",
+                                      "sum(j: y * x)",
+                                      "max(j: y)",
+                                      "max(x, 0.0)",
+                                      "min(x, max(j: y))",
+                                      "exp(x - max(j: y))",
+                                      "bf16(x) * f16(x)",
+                                      "x where i % 2 == 0 else 0.0",
+                                      "x where i < c and (i > 1 or not i == 3) else -inf",
+                                      "(x where i < 2 else 1.0) * 2.0",
+                                      "sum(j: y where j <= i else 0.0) in tensor_core_f32",
+                                      "sum(j: y) / c",
+                                      "x[(i + 1) * 2 - c]",
+                                      "x[i - (c - 1)]",
+                                      "1.0e-06 + x",
+                                      "sum(j: y * (x where i < c else 0.0))"}) {
+        const std::string text = again(formula);
+        EXPECT_EQ(again(text), text) << formula;
+        if (std::string(formula).find("e-06") == std::string::npos) {
+            EXPECT_EQ(text, formula);
+        }
+    }
+}
+
+struct Wrong {
+    const char* text;
+    int line;
+    int column;
+};
+
+TEST(Program, ErrorsSayWhereTheyAre) {
+    const Wrong all[] = {
+        {"axes i: n\ninput x[i]\nstage y[i] = x $ 2\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i] = x + z\noutput y", 3, 18},
+        {"axes i: n\ninput x[i]\nstage y[i] = x +\noutput y", 4, 1},
+        {"axes i: n\ninput x[i]\nstage y[i] = 1 / n * x\noutput y", 3, 16},
+        {"axes i: n; j: m\ninput x[i, j]\nstage y[i] = x\noutput y", 3, 14},
+        {"axes i: n; j: m\ninput x[i, j]\nstage y[i] = sum(i: x)\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x > 0.0\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i] = x where x else 0.0\noutput y", 3, 22},
+        {"axes i: n\ninput x[i]\nstage y[i] = x where x > 0.0\noutput y", 4, 1},
+        {"axes i: n\ninput x[i]\nstage y[i] = y + x\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x.before\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = z\nstage z[i] = x\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x[i, i]\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x[x]\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i]: f8 = x\noutput y", 3, 13},
+        {"axes i: n\ninput x[i]\nstage x[i] = x\noutput x", 3, 7},
+        {"axes i: n\ninput sum[i]\nstage y[i] = 1.0\noutput y", 2, 7},
+        {"axes i: n\ninput x[i]\nstage y[i] = x\noutput x", 4, 8},
+        {"axes i: n\ninput x[i]\nstage y[i] over i = x\noutput y", 3, 7},
+        {"axes i: n\ninput x[i]\nstage y[i] = x from 1.0\noutput y", 3, 21},
+        {"axes i: n\ninput x[i]\nstage y[i] = x x\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i] = sum(i: x) in half\noutput y", 3, 27},
+        {"axes i: n\ninput x[i]\nstage y[i] = 1e999\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = 3x\noutput y", 3, 15},
+        {"axes i: n; j: i\nstage y[i] = 1.0\noutput y", 1, 15},
+        {"axes i: n\nstage y[i] = 1.0", 2, 17},
+        {"axes i: n\nloop i", 2, 1},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z[i] = y[i]\noutput z", 4, 14},
+        {"axes i: n by 8\ninput x[i]\nstage w[i] = x\nstage y over i = y + sum(i: w[i - 1])\noutput y", 4,
+         29},
+    };
+    for (const Wrong& wrong : all) {
+        const std::string place =
+            "line " + std::to_string(wrong.line) + ", column " + std::to_string(wrong.column) + ": ";
+        try {
+            parse_program(wrong.text);
+            ADD_FAILURE() << "is read: " << wrong.text;
+        } catch (const Error& error) {
+            EXPECT_TRUE(std::string_view(error.what()).starts_with(place)) << wrong.text << "\n"
+                                                                           << error.what();
+        }
+    }
+}
+
+TEST(Program, TextsThatWouldKeepAnyoneBusyAreRefused) {
+    std::string deep = "axes i: n\ninput x[i]\nstage y[i] = ";
+    for (int i = 0; i < 10000; ++i) deep += "(";
+    EXPECT_THROW(parse_program(deep), Error);
+    std::string minus = "axes i: n\ninput x[i]\nstage y[i] = ";
+    for (int i = 0; i < 10000; ++i) minus += "- ";
+    EXPECT_THROW(parse_program(minus + "x\noutput y"), Error);
+    EXPECT_THROW(parse_program(std::string(ProgramLimits::text_bytes + 1, ' ')), Error);
+    std::string axes = "axes a0: n";
+    for (int i = 1; i < 100; ++i) axes += "; a" + std::to_string(i) + ": n";
+    EXPECT_THROW(parse_program(axes + "\nstage y = 1.0\noutput y"), Error);
+    std::string stages = "axes i: n\n";
+    for (int i = 0; i < 100; ++i) stages += "stage y" + std::to_string(i) + "[i] = 1.0\n";
+    EXPECT_THROW(parse_program(stages + "output y0"), Error);
+}
+
+TEST(Program, NoTextCrashesTheReader) {
+    const std::uint64_t seed = 20261128;
+    std::mt19937_64 random(seed);
+    const std::string words[] = {
+        "axes ", "sizes ",  "input ", "stage ", "output ", "where ", " else ", "over ", "from ", "by ",
+        "sum(",  "max(",    "i",      "j",      "x",       "y",      "[",      "]",     "(",     ")",
+        ":",     ";",       ",",      "=",      "+",       "-",      "*",      "/",     "%",     "1",
+        "2.5",   ".before", "\n",     "bf16",   "exp(",    "scale ", "<",      "and ",  "in "};
+    for (int i = 0; i < 20000; ++i) {
+        std::string text = i % 2 == 0 ? "axes i: n; j: m by 4\ninput x[i, j]\nstage y[i] over j = " : "";
+        const int count = int(random() % 40);
+        for (int k = 0; k < count; ++k) text += words[random() % std::size(words)];
+        if (i % 2 == 0) text += "\noutput y";
+        try {
+            const Program program = parse_program(text);
+            for (const ProgramArray& array : program.arrays) {
+                const bool is_told = !array.is_stage || !program_text(program, array.value).empty();
+                EXPECT_TRUE(is_told) << seed << ", " << i << ": " << text;
+            }
+        } catch (const Error&) {}
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::test

@@ -1,0 +1,271 @@
+// Attention as a program says it, beside the formulas that judge it: two readings of what attention is.
+
+#include "oracle/program/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "oracle/formula/estimate.h"
+#include "oracle/judge/observe.h"
+#include "oracle/program/evaluate.h"
+#include "tests/oracle/draws.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/support/seeds.h"
+
+namespace tilescope::test {
+namespace {
+
+/// Where an element of a stage's array stands in the tiles of the recording.
+struct Spot {
+    TileId tile;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+};
+
+Spot spot_of(const Problem& p, Stage stage, const std::vector<std::int64_t>& at, std::int64_t block) {
+    const StageInfo info = stage_info(p, stage);
+    Spot spot{{at[0], at[1], 0, std::max<std::int64_t>(block, 0)}, 0, 0};
+    std::int64_t row = at[2];
+    if (info.per_q_block) {
+        spot.tile.q_block = row / p.block_m;
+        row %= p.block_m;
+    } else {
+        spot.tile.kv_tile = row / p.block_n;
+        row %= p.block_n;
+    }
+    spot.row = row;
+    if (at.size() < 4) return spot;
+    spot.col = at[3];
+    if (info.per_q_block && info.per_kv_tile && block < 0) {
+        spot.tile.kv_tile = spot.col / p.block_n;
+        spot.col %= p.block_n;
+    }
+    return spot;
+}
+
+/// The recorded tiles, each read once.
+class Recorded {
+ public:
+    explicit Recorded(const Recording& recording) : recording_(recording) {}
+
+    float at(Stage stage, const Spot& spot) {
+        const auto [found, is_new] = tiles_.try_emplace({stage, spot.tile});
+        const TileShape shape = tile_shape(recording_.problem(), stage);
+        if (is_new) {
+            found->second.resize(std::size_t(shape.elements()));
+            if (!recording_.read_tile(stage, spot.tile, found->second))
+                found->second.assign(found->second.size(), unwritten);
+        }
+        return found->second[std::size_t(spot.row * shape.cols + spot.col)];
+    }
+
+ private:
+    const Recording& recording_;
+    std::map<std::pair<Stage, TileId>, std::vector<float>> tiles_;
+};
+
+using Judged = std::map<std::pair<Stage, TileId>, Estimate>;
+
+Judged judged_by_formulas(const Recording& recording) {
+    Judged all;
+    const Problem& p = recording.problem();
+    const auto keep = [&](const ObservedTile& tile) {
+        if (tile.expected != nullptr) all[{tile.context.stage, tile.context.tile}] = *tile.expected;
+    };
+    JudgeOptions options;
+    options.threads = 1;
+    for (std::int64_t i = 0; i < p.batch * p.heads; ++i)
+        observe_tiles(recording, nullptr, options, i / p.heads, i % p.heads, std::nullopt, keep);
+    return all;
+}
+
+/// What both say of the elements of a call.
+struct Tally {
+    std::int64_t elements = 0;
+    std::int64_t outside = 0;                     ///< of the program's budget
+    std::int64_t other_value = 0;                 ///< both expect another number
+    std::map<Stage, std::vector<double>> ratios;  ///< program's budget over that of the formulas
+    std::string first;
+};
+
+void compare(const Recording& recording, Stage stage, const ProgramTile& tile, const ExpectedTile& expected,
+             const Judged& judged, Recorded& recorded, Tally& tally) {
+    const Problem& p = recording.problem();
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+        const Spot spot = spot_of(p, stage, tile.index_of(i), tile.block);
+        const float got = recorded.at(stage, spot);
+        if (is_unwritten(got)) continue;
+        ++tally.elements;
+        const double value = expected.value[std::size_t(i)];
+        const double error = expected.error[std::size_t(i)];
+        const bool is_same = double(got) == value || (std::isnan(got) && std::isnan(value));
+        if (!is_same && !(std::abs(double(got) - value) <= error)) {
+            ++tally.outside;
+            if (tally.first.empty())
+                tally.first = std::string(stage_info(p, stage).name) + " row " + std::to_string(spot.row) +
+                              " col " + std::to_string(spot.col) + " tile " +
+                              std::to_string(spot.tile.kv_tile) + ": got " + std::to_string(got) +
+                              " expected " + std::to_string(value) + " +- " + std::to_string(error);
+        }
+        const auto found = judged.find({stage, spot.tile});
+        if (found == judged.end()) continue;
+        const double other = found->second.value(spot.row, spot.col);
+        const double tolerance = found->second.error(spot.row, spot.col);
+        if (!std::isfinite(other) || !std::isfinite(value) || !std::isfinite(tolerance)) {
+            tally.other_value +=
+                std::isfinite(other) != std::isfinite(value) && std::isfinite(tolerance) ? 1 : 0;
+            continue;
+        }
+        if (!(std::abs(other - value) <= std::max(tolerance, error))) {
+            ++tally.other_value;
+            if (tally.first.empty())
+                tally.first = "other " + std::string(stage_info(p, stage).name) + ": " +
+                              std::to_string(other) + " program " + std::to_string(value);
+        }
+        if (tolerance > 0 && error > 0) tally.ratios[stage].push_back(error / tolerance);
+    }
+}
+
+Tally compared(const Recording& recording) {
+    const AttentionProgram declared = attention_program(recording);
+    if (!declared.text) throw std::logic_error(declared.why);
+    const Program program = parse_program(*declared.text);
+    const AttentionInputs inputs = attention_inputs(recording);
+    const ProgramCall call = bind_program(program, inputs.inputs, inputs.sizes);
+    const Judged judged = judged_by_formulas(recording);
+    Recorded recorded(recording);
+    Tally tally;
+    const auto stage_of_tile = [&](const ProgramTile& tile) {
+        return stage_from_name(program.array(tile.stage).name);
+    };
+    ProgramOptions options;
+    options.tensor_core = tensor_core(recording.provenance().compute_capability);
+    options.recorded = [&](const ProgramTile& tile, std::span<double> out) {
+        const std::optional<Stage> stage = stage_of_tile(tile);
+        if (!stage) return false;
+        for (std::int64_t i = 0; i < tile.size(); ++i) {
+            const float got =
+                recorded.at(*stage, spot_of(recording.problem(), *stage, tile.index_of(i), tile.block));
+            if (is_unwritten(got)) return false;
+            out[std::size_t(i)] = double(got);
+        }
+        return true;
+    };
+    evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        if (const std::optional<Stage> stage = stage_of_tile(tile))
+            compare(recording, *stage, tile, expected, judged, recorded, tally);
+    });
+    return tally;
+}
+
+/// A call that the language has words for.
+Call drawn(std::uint64_t seed) {
+    Random random(seed * 747796405u + 2891336453u);
+    Problem p = random_problem(seed);
+    if (one_in(random, 3)) p.logits_soft_cap = pick(random, {5.0, 30.0});
+    if (one_in(random, 3)) p.alibi = pick(random, {Alibi::linear, Alibi::distance});
+    if (one_in(random, 3)) p.sink = pick(random, {AttentionSink::first, AttentionSink::last});
+    if (one_in(random, 2)) p.window_bounds = WindowBounds::exclusive;
+    if (one_in(random, 3)) p.head_grouping = HeadGrouping::interleaved;
+    if (p.sink != AttentionSink::first && one_in(random, 3)) {
+        p.l_lanes = pick<std::int64_t>(random, {2, 4});
+        p.l_lane_columns = pick<std::int64_t>(random, {1, 2});
+    }
+    if (one_in(random, 4)) p.dtype_o = pick(random, {Dtype::bf16, Dtype::f32});
+    Arithmetic a;
+    a.softmax = pick(random, {Softmax::natural, Softmax::natural_contracted, Softmax::natural_exp2});
+    a.score_sum = Sum(random() % sums);
+    a.pv_sum = Sum(random() % sums);
+    a.separate_pv = one_in(random, 2);
+    a.reciprocal = one_in(random, 2);
+    a.worst_exp = one_in(random, 3);
+    a.separate_alibi = one_in(random, 2);
+    a.skips_hidden_tiles = false;
+    a.p_operand = pick(random, {Dtype::f32, Dtype::f16, Dtype::bf16});
+    a.dumps_cast_p = one_in(random, 2);
+    a.l_sums_cast_p = one_in(random, 2);
+    a.dumps_unmasked_s = one_in(random, 3);
+    a.dumps_uncapped_s = one_in(random, 4);
+    a.dumps_unbiased_s = a.dumps_uncapped_s || one_in(random, 4);
+    a.lse_log_base = pick(random, {LogBase::e, LogBase::two});
+    a.o_empty_row = pick(random, {EmptyRow::zero, EmptyRow::nan});
+    a.lse_empty_row = pick(random, {EmptyRow::minus_infinity, EmptyRow::plus_infinity, EmptyRow::nan});
+    a.lse_includes_sink = one_in(random, 2) || p.sink != AttentionSink::last;
+    Call call{p, a, make_inputs(p, InputKind(seed % input_kinds), seed)};
+    if (one_in(random, 4)) {
+        call.inputs.bias = {pick(random, {std::int64_t(1), p.batch}),
+                            pick(random, {std::int64_t(1), p.heads}),
+                            pick(random, {std::int64_t(1), p.seqlen_q}),
+                            p.seqlen_kv,
+                            {}};
+        fill_bias(pick(random, {0.0, 0.1}), seed, call.inputs.bias);
+    }
+    add_slopes_and_sinks(p, seed, call.inputs);
+    return call;
+}
+
+/// Its gradients.
+Call drawn_backward(std::uint64_t seed) {
+    Call call = drawn(seed);
+    Random random(seed * 2654435761u + 17);
+    Problem& p = call.problem;
+    Arithmetic& a = call.arithmetic;
+    p.l_lanes = p.l_lane_columns = 1;
+    p.dkv_per_head = one_in(random, 3);
+    for (Dtype* dtype : {&p.dtype_dq, &p.dtype_dk, &p.dtype_dv})
+        *dtype = pick(random, {Dtype::f16, Dtype::bf16, Dtype::f32});
+    a.ds_operand = pick(random, {Dtype::f32, Dtype::f16, Dtype::bf16});
+    a.ds_from_cast_p = one_in(random, 2);
+    a.dumps_cast_ds = one_in(random, 2);
+    a.dp_sum = Sum(random() % sums);
+    a.dq_sum = Sum(random() % 4);
+    a.dk_sum = Sum(random() % 4);
+    a.dv_sum = Sum(random() % 4);
+    a.nest = one_in(random, 2) ? LoopNest::keys_outside : LoopNest::two_passes;
+    a.dkv_atomic = one_in(random, 3);
+    a.group_in_parts = one_in(random, 2);
+    a.order_seed = random();
+    return gradient_call(p, a, std::move(call.inputs), make_dout(p, DoutKind(random() % dout_kinds), seed));
+}
+
+void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count) {
+    std::map<Stage, std::vector<double>> ratios;
+    for (std::uint64_t seed = 0; seed < tried_seeds(count); ++seed) {
+        const Call call = draw(seed);
+        const MemoryRecording recording = recorded(call);
+        Tally tally;
+        ASSERT_NO_THROW(tally = compared(recording)) << describe(call);
+        EXPECT_GT(tally.elements, 0);
+        EXPECT_EQ(tally.outside, 0) << "seed " << seed << ", " << describe(call) << "\n"
+                                    << tally.first << "\n"
+                                    << *attention_program(recording).text;
+        EXPECT_EQ(tally.other_value, 0) << "seed " << seed << ", " << describe(call) << "\n" << tally.first;
+        for (auto& [stage, of] : tally.ratios)
+            ratios[stage].insert(ratios[stage].end(), of.begin(), of.end());
+    }
+    for (auto& [stage, of] : ratios) {
+        std::ranges::sort(of);
+        const double median = of[of.size() / 2];
+        const std::string name(stage_info(Problem(), stage).name);
+        std::printf("%-6s %9zu  1%% %.3g  median %.3g  99%% %.3g\n", name.c_str(), of.size(),
+                    of[of.size() / 100], median, of[of.size() * 99 / 100]);
+        // Neither reading is so wide that it says nothing of the other.
+        EXPECT_GT(median, 0.25) << name;
+        EXPECT_LT(median, 4) << name;
+    }
+}
+
+TEST(AttentionProgram, JudgesHonestKernelsAsTheFormulasDo) {
+    judge_calls(drawn, 200);
+}
+
+TEST(AttentionProgram, JudgesHonestGradientsAsTheFormulasDo) {
+    judge_calls(drawn_backward, 100);
+}
+
+}  // namespace
+}  // namespace tilescope::test
