@@ -106,12 +106,15 @@ bool StoredTiles::read(const ProgramTile& tile, std::span<double> out) const {
     if (tile.block >= 0 && !has_blocks &&
         tile.block + 1 != call_.blocks_of(call_.program.array(tile.stage).over))
         return false;
-    for (std::int64_t i = 0; i < tile.size(); ++i) {
+    // Row by row along the last index.
+    const std::size_t dims = tile.indices.size();
+    const std::int64_t length = dims == 0 ? 1 : tile.indices.back().count;
+    for (std::int64_t i = 0; i < tile.size(); i += length) {
         const std::vector<std::int64_t> index = tile.index_of(i);
         std::int64_t address = has_blocks ? tile.block : 0;
-        for (std::size_t k = 0; k < index.size(); ++k)
+        for (std::size_t k = 0; k < dims; ++k)
             address = address * array.shape[k + (has_blocks ? 1 : 0)] + index[k];
-        out[std::size_t(i)] = element_of(array, address);
+        for (std::int64_t k = 0; k < length; ++k) out[std::size_t(i + k)] = element_of(array, address + k);
     }
     return true;
 }

@@ -97,10 +97,7 @@ void TileRun::run(int last) {
 }
 
 void TileRun::prepare(int number) {
-    if (known_[std::size_t(number)] != nullptr) {
-        view_[std::size_t(number)] = known_[std::size_t(number)];
-        return;
-    }
+    if (known_[std::size_t(number)] != nullptr) return;
     StoredStage& stage = own_[std::size_t(number)] = empty_stage(call_, number, outer_);
     view_[std::size_t(number)] = &stage;
     const ProgramArray& array = program_.array(number);

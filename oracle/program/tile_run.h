@@ -18,7 +18,9 @@ class TileRun {
             const ObserveTile& observe);
 
     /// A stage that is known, and not computed.
-    void know(int stage, const StoredStage& stored) { known_[std::size_t(stage)] = &stored; }
+    void know(int stage, const StoredStage& stored) {
+        known_[std::size_t(stage)] = view_[std::size_t(stage)] = &stored;
+    }
     /// All stages that are not known, up to this one.
     void run(int last);
 

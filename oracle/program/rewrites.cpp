@@ -1,0 +1,453 @@
+#include "oracle/program/rewrites.h"
+
+#include <algorithm>
+#include <bitset>
+#include <cmath>
+#include <utility>
+
+namespace tilescope {
+
+namespace {
+
+using Axes = std::bitset<ProgramLimits::axes>;
+
+/// Of one thing that stands otherwise: its place among the nodes, and what it becomes among what is tried there.
+double bits_among(std::size_t count) {
+    return std::log2(double(std::max<std::size_t>(count, 1)));
+}
+
+/// What a kernel may have done in place of a function.
+std::vector<ProgramFunction> functions_like(ProgramFunction function) {
+    switch (function) {
+        case ProgramFunction::exp:
+            return {ProgramFunction::exp2};
+        case ProgramFunction::exp2:
+            return {ProgramFunction::exp};
+        case ProgramFunction::log:
+            return {ProgramFunction::log2};
+        case ProgramFunction::log2:
+            return {ProgramFunction::log};
+        case ProgramFunction::sqrt:
+            return {ProgramFunction::rsqrt};
+        case ProgramFunction::rsqrt:
+            return {ProgramFunction::sqrt};
+        case ProgramFunction::silu:
+        case ProgramFunction::gelu:
+        case ProgramFunction::relu:
+        case ProgramFunction::sigmoid:
+        case ProgramFunction::tanh:
+        case ProgramFunction::softplus:
+            return {ProgramFunction::silu,    ProgramFunction::gelu, ProgramFunction::relu,
+                    ProgramFunction::sigmoid, ProgramFunction::tanh, ProgramFunction::softplus};
+        case ProgramFunction::abs:
+            return {};
+    }
+    return {};
+}
+
+/// The comparisons that a kernel may have in place of one.
+std::vector<ProgramOp> comparisons_like(ProgramOp op) {
+    switch (op) {
+        case ProgramOp::less:
+            return {ProgramOp::at_most, ProgramOp::at_least, ProgramOp::more};
+        case ProgramOp::at_most:
+            return {ProgramOp::less, ProgramOp::more, ProgramOp::at_least};
+        case ProgramOp::more:
+            return {ProgramOp::at_least, ProgramOp::at_most, ProgramOp::less};
+        case ProgramOp::at_least:
+            return {ProgramOp::more, ProgramOp::less, ProgramOp::at_most};
+        case ProgramOp::equal:
+            return {ProgramOp::unequal, ProgramOp::at_most, ProgramOp::at_least};
+        default:
+            return {ProgramOp::equal};
+    }
+}
+
+class Rewriter {
+ public:
+    Rewriter(Program& program, int stage) : program_(program), stage_(stage) {}
+
+    std::vector<ProgramRewrite> all() {
+        const ProgramArray array = program_.array(stage_);
+        Axes fixed;
+        for (const int index : array.indices) fixed.set(std::size_t(program_.axis_of(index)));
+        if (array.over >= 0) fixed.set(std::size_t(array.over));
+        std::vector<ProgramRewrite> found = at(array.value, fixed);
+        of_result(array, found);
+        // Which of the places it is costs as much for all of them.
+        for (ProgramRewrite& rewrite : found) rewrite.bits += bits_among(places_);
+        return found;
+    }
+
+ private:
+    struct Tried {
+        int node;
+        const char* slot;
+        double bits = 0;  ///< beside which of those that are tried
+    };
+
+    ProgramNode copy_of(int number) const { return program_.node(number); }
+
+    int add(ProgramNode node) {
+        program_.nodes.push_back(std::move(node));
+        return int(program_.nodes.size()) - 1;
+    }
+    int whole(std::int64_t number) {
+        return add({.op = ProgramOp::number, .number = double(number), .is_whole = true});
+    }
+    int real(double number) { return add({.op = ProgramOp::number, .number = number}); }
+    int of_two(ProgramOp op, int left, int right) {
+        const bool is_condition = op >= ProgramOp::less && op <= ProgramOp::opposite;
+        const bool is_whole = program_.node(left).is_whole && program_.node(right).is_whole && !is_condition;
+        return add({.op = op, .of = {left, right, -1}, .is_whole = is_whole});
+    }
+    int moved(int index, std::int64_t by) {
+        return of_two(by < 0 ? ProgramOp::minus : ProgramOp::plus, index, whole(std::abs(by)));
+    }
+    int axis(int number) { return add({.op = ProgramOp::axis, .what = number, .is_whole = true}); }
+
+    /// All rewrites of the formula that begins at a node.
+    std::vector<ProgramRewrite> at(int number, Axes fixed) {
+        const ProgramNode node = copy_of(number);
+        std::vector<ProgramRewrite> found;
+        const std::vector<Tried> here = tried(number, node, fixed);
+        if (!here.empty()) ++places_;
+        for (const Tried& one : here)
+            found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+        if (node.op == ProgramOp::read) {
+            of_indices(node, fixed, found);
+            return found;
+        }
+        Axes inner = fixed;
+        if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
+            for (const int along : node.list) inner.set(std::size_t(along));
+        for (std::size_t i = 0; i < node.of.size(); ++i) {
+            if (node.of[i] < 0) continue;
+            for (ProgramRewrite& rewrite : at(node.of[i], inner)) {
+                ProgramNode around = node;
+                around.of[i] = rewrite.value;
+                rewrite.value = add(std::move(around));
+                found.push_back(std::move(rewrite));
+            }
+        }
+        return found;
+    }
+
+    std::vector<Tried> tried(int number, const ProgramNode& node, const Axes& fixed) {
+        switch (node.op) {
+            case ProgramOp::times:
+            case ProgramOp::quotient:
+                return node.is_whole ? std::vector<Tried>{} : of_product(node);
+            case ProgramOp::plus:
+            case ProgramOp::minus:
+                return node.is_whole ? std::vector<Tried>{} : of_sum(node);
+            case ProgramOp::negative:
+                return node.is_whole ? std::vector<Tried>{} : std::vector<Tried>{{node.of[0], "sign"}};
+            case ProgramOp::call:
+                return of_call(node);
+            case ProgramOp::cast:
+                return {{node.of[0], "type"}};
+            case ProgramOp::chosen:
+                return {{node.of[0], "guard"}, {node.of[2], "guard"}};
+            case ProgramOp::less:
+            case ProgramOp::at_most:
+            case ProgramOp::more:
+            case ProgramOp::at_least:
+            case ProgramOp::equal:
+            case ProgramOp::unequal:
+                return of_comparison(node);
+            case ProgramOp::both:
+            case ProgramOp::either:
+                return {{node.of[0], "guard"}, {node.of[1], "guard"}};
+            case ProgramOp::larger:
+            case ProgramOp::smaller:
+                return node.is_whole ? std::vector<Tried>{}
+                                     : std::vector<Tried>{{node.of[0], "term"}, {node.of[1], "term"}};
+            case ProgramOp::sum:
+            case ProgramOp::most:
+            case ProgramOp::least:
+                return of_range(node);
+            case ProgramOp::number:
+                return of_number(node);
+            case ProgramOp::read:
+                return of_read(number, node, fixed);
+            default:
+                return {};
+        }
+    }
+
+    std::vector<Tried> of_product(const ProgramNode& node) {
+        const int x = node.of[0];
+        const int y = node.of[1];
+        const bool divides = node.op == ProgramOp::quotient;
+        std::vector<Tried> all{{x, "factor"}};
+        if (!divides) all.push_back({y, "factor"});
+        all.push_back({of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, y), "factor"});
+        ProgramNode same = node;
+        same.of[0] = add(same);
+        all.push_back({add(same), "factor"});  // twice
+        if (!divides) {
+            all.push_back({of_two(ProgramOp::quotient, y, x), "factor"});
+            all.push_back({of_two(ProgramOp::times, add(node), x), "factor"});
+        }
+        return all;
+    }
+
+    std::vector<Tried> of_sum(const ProgramNode& node) {
+        const int x = node.of[0];
+        const int y = node.of[1];
+        const bool subtracts = node.op == ProgramOp::minus;
+        std::vector<Tried> all{{x, "term"}};
+        all.push_back({subtracts ? add({.op = ProgramOp::negative, .of = {y, -1, -1}}) : y, "term"});
+        all.push_back({of_two(subtracts ? ProgramOp::plus : ProgramOp::minus, x, y), "sign"});
+        ProgramNode twice = node;
+        twice.of[0] = add(node);
+        all.push_back({add(twice), "term"});
+        all.push_back({of_two(ProgramOp::plus, add(node), x), "term"});
+        return all;
+    }
+
+    std::vector<Tried> of_call(const ProgramNode& node) {
+        std::vector<Tried> all{{node.of[0], "function"}};
+        for (const ProgramFunction function : functions_like(ProgramFunction(node.what))) {
+            if (int(function) == node.what) continue;
+            ProgramNode other = node;
+            other.what = int(function);
+            all.push_back({add(other), "function"});
+        }
+        return all;
+    }
+
+    std::vector<Tried> of_comparison(const ProgramNode& node) {
+        std::vector<Tried> all;
+        for (const ProgramOp op : comparisons_like(node.op))
+            all.push_back({of_two(op, node.of[0], node.of[1]), "guard"});
+        const bool is_whole = program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole;
+        if (!is_whole) return all;
+        for (const std::int64_t by : {-1, 2, -2})
+            all.push_back({of_two(node.op, node.of[0], moved(node.of[1], by)), "guard"});
+        return all;
+    }
+
+    /// Terms that are left out, and those of a sum that is none.
+    std::vector<Tried> of_range(const ProgramNode& node) {
+        std::vector<Tried> all;
+        const int neutral =
+            node.op == ProgramOp::sum ? real(0) : real(node.op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL);
+        const auto only = [&](int condition, double bits = 0) {
+            ProgramNode part = node;
+            part.of[0] = chosen_where(program_, node.of[0], condition, neutral);
+            all.push_back({add(part), "range", bits});
+        };
+        for (const int along : node.list) {
+            const ProgramAxis& of = program_.axes[std::size_t(along)];
+            const int extent = of.extent;
+            const int at = axis(along);
+            only(of_two(ProgramOp::less, at, of_two(ProgramOp::minus, extent, whole(1))));
+            only(of_two(ProgramOp::at_least, at, whole(1)));
+            only(of_two(ProgramOp::less, at, of_two(ProgramOp::quotient, extent, whole(2))));
+            only(of_two(ProgramOp::equal, of_two(ProgramOp::rest, at, whole(2)), whole(0)));
+            for (const std::int64_t step : {8, 16, 32, 64, 128})
+                only(of_two(ProgramOp::less, at,
+                            of_two(ProgramOp::times, of_two(ProgramOp::quotient, extent, whole(step)),
+                                   whole(step))),
+                     std::log2(double(step)));
+            if (of.block < 0) continue;
+            const int block = of.block;
+            only(of_two(ProgramOp::less, at,
+                        of_two(ProgramOp::times, of_two(ProgramOp::quotient, extent, block), block)),
+                 1);
+            only(of_two(ProgramOp::at_least, at, block));
+            only(of_two(ProgramOp::less, at, of_two(ProgramOp::minus, extent, block)));
+            const int within = of_two(ProgramOp::rest, at, block);
+            only(of_two(ProgramOp::less, within, of_two(ProgramOp::quotient, block, whole(2))));
+            only(of_two(ProgramOp::less, within, of_two(ProgramOp::minus, block, whole(1))));
+        }
+        if (node.op == ProgramOp::sum) {
+            ProgramNode most = node;
+            most.op = ProgramOp::most;
+            all.push_back({add(most), "function"});
+        }
+        if (node.accumulation == Accumulation::fma_f32) {
+            ProgramNode half = node;
+            half.accumulation = Accumulation::fma_f16;
+            all.push_back({add(half), "type", 4});
+        }
+        return all;
+    }
+
+    std::vector<Tried> of_number(const ProgramNode& node) {
+        std::vector<Tried> all;
+        if (node.is_whole) {
+            for (const std::int64_t by : {1, -1})
+                all.push_back({whole(std::int64_t(node.number) + by), "number"});
+            if (node.number > 1) {
+                all.push_back({whole(std::int64_t(node.number) * 2), "number"});
+                all.push_back({whole(std::int64_t(node.number) / 2), "number"});
+            }
+            return all;
+        }
+        for (const double by : {2.0, 0.5}) {
+            if (std::isfinite(node.number) && node.number != 0)
+                all.push_back({real(node.number * by), "number"});
+        }
+        for (const double other : {0.0, 1.0}) {
+            if (node.number != other) all.push_back({real(other), "number"});
+        }
+        return all;
+    }
+
+    std::vector<Tried> of_read(int number, const ProgramNode& node, const Axes& fixed) {
+        std::vector<Tried> all;
+        const ProgramArray array = program_.array(node.what);
+        if (array.over >= 0 && node.what != stage_) {
+            ProgramNode other = node;
+            other.before = !node.before;
+            if (fixed[std::size_t(array.over)]) all.push_back({add(other), "state"});
+        }
+        if (array.over >= 0 && node.what == stage_) all.push_back({array.start, "state"});
+        for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
+            if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
+            all.push_back({add({.op = ProgramOp::cast, .of = {number, -1, -1}, .what = int(dtype)}), "type"});
+        }
+        // Another array in its place.
+        for (int i = 0; i < int(program_.arrays.size()) && i <= stage_; ++i) {
+            const ProgramArray& other = program_.array(i);
+            if (i == node.what || (i == stage_ && other.over < 0) ||
+                other.indices.size() != array.indices.size())
+                continue;
+            ProgramNode instead = node;
+            instead.what = i;
+            instead.before = false;
+            all.push_back({add(instead), "operand"});
+        }
+        return all;
+    }
+
+    void of_indices(const ProgramNode& node, const Axes& fixed, std::vector<ProgramRewrite>& found) {
+        for (std::size_t i = 0; i < node.list.size(); ++i) {
+            std::vector<Tried> here;
+            const int along = program_.axis_of(program_.array(node.what).indices[i]);
+            const int last = along < 0 ? -1 : moved(program_.axes[std::size_t(along)].extent, -1);
+            for (const Index& index : indices_like(node.list[i], fixed, last)) {
+                ProgramNode read = node;
+                read.list[i] = index.node;
+                here.push_back({add(read), "index", index.bits});
+            }
+            for (std::size_t k = i + 1; k < node.list.size(); ++k) {
+                ProgramNode read = node;
+                std::swap(read.list[i], read.list[k]);
+                here.push_back({add(read), "index"});
+            }
+            ++places_;
+            for (const Tried& one : here)
+                found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+        }
+    }
+
+    /// What may stand in place of an index, and the bits of the numbers in it.
+    struct Index {
+        int node;
+        double bits = 0;
+    };
+
+    std::vector<Index> indices_like(int index, const Axes& fixed, int last) {
+        std::vector<Index> all{{whole(0)}};
+        for (const std::int64_t by : {1, -1}) all.push_back({moved(index, by)});
+        all.push_back({of_two(ProgramOp::larger, moved(index, -1), whole(0)), 1});
+        if (last >= 0) all.push_back({of_two(ProgramOp::smaller, moved(index, 1), last), 1});
+        for (const std::int64_t by : {2, 4, 8, 16, 32}) {
+            const double bits = 1 + std::log2(double(by));
+            all.push_back(
+                {of_two(ProgramOp::times, of_two(ProgramOp::quotient, index, whole(by)), whole(by)), bits});
+            all.push_back({of_two(ProgramOp::rest, index, whole(by)), bits});
+        }
+        for (const std::int64_t by : {2, 4})
+            all.push_back({of_two(ProgramOp::quotient, index, whole(by)), 2});
+        for (std::size_t i = 0; i < program_.axes.size(); ++i) {
+            if (!fixed[i]) continue;
+            const bool is_own = program_.axis_of(index) == int(i);
+            if (!is_own) all.push_back({axis(int(i)), 1});
+            if (program_.axes[i].block < 0) continue;
+            const int block = program_.axes[i].block;
+            all.push_back({of_two(ProgramOp::rest, axis(int(i)), block), is_own ? 1.0 : 3.0});
+            all.push_back({of_two(ProgramOp::minus, index, block), is_own ? 1.0 : 3.0});
+            all.push_back({of_two(ProgramOp::plus, index, block), is_own ? 1.0 : 3.0});
+        }
+        const ProgramNode node = copy_of(index);
+        if (node.op != ProgramOp::quotient && node.op != ProgramOp::rest) return all;
+        const bool divides = node.op == ProgramOp::quotient;
+        all.push_back({of_two(divides ? ProgramOp::rest : ProgramOp::quotient, node.of[0], node.of[1])});
+        all.push_back({node.of[0]});
+        all.push_back({of_two(node.op, node.of[0], of_two(ProgramOp::times, node.of[1], whole(2))), 1});
+        return all;
+    }
+
+    /// Of what is stored: another factor, another sign, rounded to a type before, or nothing.
+    void of_result(const ProgramArray& array, std::vector<ProgramRewrite>& found) {
+        const int value = array.value;
+        std::vector<Tried> here;
+        for (const double factor : {2.0, 0.5, -1.0})
+            here.push_back({of_two(ProgramOp::times, value, real(factor)), "result"});
+        for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
+            if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
+            here.push_back({add({.op = ProgramOp::cast, .of = {value, -1, -1}, .what = int(dtype)}), "type"});
+        }
+        here.push_back({real(0), "result"});
+        here.push_back({real(std::nan("")), "result"});
+        for (std::size_t i = 0; i < array.indices.size(); ++i) {
+            const int own = program_.axis_of(array.indices[i]);
+            for (const Index& index :
+                 indices_like(array.indices[i], Axes(), moved(program_.axes[std::size_t(own)].extent, -1)))
+                here.push_back({substituted(value, own, index.node), "store", index.bits});
+            for (std::size_t k = i + 1; k < array.indices.size(); ++k) {
+                const int other = program_.axis_of(array.indices[k]);
+                here.push_back({exchanged(value, own, other), "store"});
+            }
+        }
+        ++places_;
+        for (const Tried& one : here)
+            found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+    }
+
+    /// The formula at another index of an axis: what is stored belongs there.
+    template <class IndexOf>
+    int with_indices(int number, const IndexOf& index_of) {
+        ProgramNode node = copy_of(number);
+        if (node.op == ProgramOp::axis) return index_of(node.what, number);
+        for (int& operand : node.of) {
+            if (operand >= 0) operand = with_indices(operand, index_of);
+        }
+        if (node.op == ProgramOp::read) {
+            for (int& index : node.list) index = with_indices(index, index_of);
+        }
+        return add(std::move(node));
+    }
+    int substituted(int value, int of, int index) {
+        return with_indices(value, [&](int axis, int node) { return axis == of ? index : node; });
+    }
+    int exchanged(int value, int one, int other) {
+        return with_indices(value, [&](int number, int node) {
+            return number == one ? axis(other) : number == other ? axis(one) : node;
+        });
+    }
+
+    Program& program_;
+    int stage_;
+    std::size_t places_ = 0;
+};
+
+}  // namespace
+
+std::vector<ProgramRewrite> rewrites_of(Program& program, int stage) {
+    return Rewriter(program, stage).all();
+}
+
+int chosen_where(Program& program, int value, int condition, int otherwise) {
+    const bool is_whole = program.node(value).is_whole && program.node(otherwise).is_whole;
+    program.nodes.push_back(
+        {.op = ProgramOp::chosen, .of = {value, condition, otherwise}, .is_whole = is_whole});
+    return int(program.nodes.size()) - 1;
+}
+
+}  // namespace tilescope

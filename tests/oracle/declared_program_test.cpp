@@ -1,0 +1,204 @@
+// Kernels that are no attention, declared as programs: healthy ones match, and mistakes are found and described.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "oracle/program/find_mistakes.h"
+#include "oracle/program/judge_program.h"
+#include "tests/oracle/attention_inputs.h"
+#include "tests/oracle/draws.h"
+
+namespace tilescope::test {
+namespace {
+
+/// Arrays of float32, by name.
+struct Arrays {
+    std::map<std::string, std::vector<float>> values;
+    std::map<std::string, ProgramInput> inputs;
+
+    std::vector<float>& add(const std::string& name, std::vector<std::int64_t> shape) {
+        std::int64_t size = 1;
+        for (const std::int64_t extent : shape) size *= extent;
+        std::vector<float>& array = values[name];
+        array.assign(std::size_t(size), 0);
+        inputs[name] = {Dtype::f32, std::move(shape), std::as_bytes(std::span<const float>(array))};
+        return array;
+    }
+};
+
+void fill(std::vector<float>& array, Dtype dtype, Random& random, double mean = 0) {
+    for (float& value : array) value = rounded(dtype, float(normal(random) + mean));
+}
+
+/// A GEMM of narrow operands with scales of blocks, a bias and an activation, as a kernel computes it.
+struct Gemm {
+    std::int64_t rows = 24;
+    std::int64_t cols = 40;
+    std::int64_t depth = 72;
+    std::int64_t block = 16;  ///< of depth, which a number of a is scaled with, and of both of w
+    // What a mistake changes.
+    std::function<std::int64_t(std::int64_t n, std::int64_t k)> scale_row = [](std::int64_t n, std::int64_t) {
+        return n;
+    };
+    std::function<std::int64_t(std::int64_t m)> scale_col = [this](std::int64_t m) { return m / block; };
+    std::function<std::int64_t(std::int64_t k)> scale_depth = [this](std::int64_t k) { return k / block; };
+    std::function<std::int64_t(std::int64_t n)> row_of_a = [](std::int64_t n) { return n; };
+    std::function<float(std::int64_t m, float bias)> bias_of = [](std::int64_t, float bias) { return bias; };
+    std::function<float(float x)> activation = [](float x) { return x / (1 + std::exp(-x)); };
+    std::function<float(float acc, std::int64_t block)> carried = [](float acc, std::int64_t) { return acc; };
+    std::int64_t used_depth = 72;
+    bool rounds_acc = false;
+
+    static constexpr const char* text = R"(
+        axes   n: rows by 8; m: cols by 8; k: depth by 16
+        input  a[n, k]: e4m3 scale sa[n, k / 16]; w[m, k]: e4m3 scale sw[m / 16, k / 16]
+        input  bias[m]
+        stage  acc[n, m] over k = acc + sum(k: a * w) * sa * sw
+        stage  y[n, m]: bf16 = silu(acc + bias)
+        output y)";
+
+    Arrays inputs(std::uint64_t seed) const {
+        Random random(seed);
+        Arrays arrays;
+        fill(arrays.add("a", {rows, depth}), Dtype::e4m3, random);
+        fill(arrays.add("w", {cols, depth}), Dtype::e4m3, random);
+        const std::int64_t blocks = (depth + block - 1) / block;
+        for (float& scale : arrays.add("sa", {rows, blocks}))
+            scale = float(0.02 + 0.1 * std::abs(normal(random)));
+        for (float& scale : arrays.add("sw", {(cols + block - 1) / block, blocks}))
+            scale = float(0.5 + std::abs(normal(random)));
+        fill(arrays.add("bias", {cols}), Dtype::f32, random);
+        return arrays;
+    }
+
+    /// acc after each block, and y.
+    Arrays run(Arrays& in) const {
+        const std::int64_t blocks = (depth + block - 1) / block;
+        Arrays out;
+        std::vector<float>& all = out.add("acc", {blocks, rows, cols});
+        std::vector<float>& y = out.add("y", {rows, cols});
+        for (std::int64_t n = 0; n < rows; ++n) {
+            for (std::int64_t m = 0; m < cols; ++m) {
+                float acc = 0;
+                for (std::int64_t b = 0; b < blocks; ++b) {
+                    float sum = 0;
+                    for (std::int64_t k = b * block; k < std::min(depth, (b + 1) * block); ++k) {
+                        if (k < used_depth)
+                            sum = std::fma(in.values["a"][std::size_t(row_of_a(n) * depth + k)],
+                                           in.values["w"][std::size_t(m * depth + k)], sum);
+                    }
+                    const std::int64_t k = b * block;
+                    const float scaled =
+                        sum * in.values["sa"][std::size_t(scale_row(n, k) * blocks + scale_depth(k))] *
+                        in.values["sw"][std::size_t(scale_col(m) * blocks + k / block)];
+                    acc = carried(acc, b) + scaled;
+                    if (rounds_acc) acc = rounded(Dtype::bf16, acc);
+                    all[std::size_t((b * rows + n) * cols + m)] = acc;
+                }
+                y[std::size_t(n * cols + m)] =
+                    rounded(Dtype::bf16, activation(acc + bias_of(m, in.values["bias"][std::size_t(m)])));
+            }
+        }
+        return out;
+    }
+};
+
+struct Found {
+    ProgramReport report;
+    std::vector<ProgramMistake> mistakes;
+    std::string stage;
+};
+
+Found judged(const char* text, const Arrays& inputs, const Arrays& outputs,
+             const std::vector<std::string>& stored) {
+    const Program program = parse_program(text);
+    const ProgramCall call = bind_program(program, inputs.inputs);
+    std::map<std::string, ProgramInput> given;
+    for (const std::string& name : stored) given[name] = outputs.inputs.at(name);
+    const StoredTiles tiles(call, given);
+    Found found;
+    found.report = judge_program(call, tiles);
+    if (found.report.first_wrong >= 0) found.stage = program.array(found.report.first_wrong).name;
+    found.mistakes = find_mistakes(call, tiles, found.report);
+    return found;
+}
+
+TEST(DeclaredProgram, HealthyGemmMatches) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        const Gemm gemm;
+        Arrays in = gemm.inputs(seed);
+        const Arrays out = gemm.run(in);
+        EXPECT_EQ(judged(Gemm::text, in, out, {"acc", "y"}).stage, "") << seed;
+        EXPECT_EQ(judged(Gemm::text, in, out, {"y"}).stage, "") << seed;
+    }
+}
+
+struct GemmMistake {
+    const char* what;
+    std::function<void(Gemm&)> make;
+    const char* stage;
+    const char* becomes;
+    const char* where = "";
+};
+
+const GemmMistake gemm_mistakes[] = {
+    {"no bias", [](Gemm& g) { g.bias_of = [](std::int64_t, float) { return 0.0F; }; }, "y", "silu(acc)"},
+    {"bias subtracted", [](Gemm& g) { g.bias_of = [](std::int64_t, float bias) { return -bias; }; }, "y",
+     "silu(acc - bias)"},
+    {"gelu",
+     [](Gemm& g) { g.activation = [](float x) { return 0.5F * x * (1 + std::erf(x * 0.70710678F)); }; }, "y",
+     "gelu(acc + bias)"},
+    {"no activation", [](Gemm& g) { g.activation = [](float x) { return x; }; }, "y", "acc + bias"},
+    {"not carried", [](Gemm& g) { g.carried = [](float, std::int64_t) { return 0.0F; }; }, "acc",
+     "sum(k: a * w) * sa * sw"},
+    {"kept in bfloat16", [](Gemm& g) { g.rounds_acc = true; }, "acc", "bf16(acc + sum(k: a * w) * sa * sw)"},
+    {"scale of the block before",
+     [](Gemm& g) { g.scale_depth = [](std::int64_t k) { return std::max<std::int64_t>(k / 16 - 1, 0); }; },
+     "acc", "acc + sum(k: a * w) * sa[n, max(k / 16 - 1, 0)] * sw"},
+    {"scale of the first row",
+     [](Gemm& g) { g.scale_row = [](std::int64_t, std::int64_t) { return std::int64_t(0); }; }, "acc",
+     "acc + sum(k: a * w) * sa[0, k / 16] * sw"},
+    {"scales of columns not in blocks",
+     [](Gemm& g) { g.scale_col = [](std::int64_t m) { return m % 16 % 3; }; }, "acc", ""},
+    {"the tail of depth left out", [](Gemm& g) { g.used_depth = 64; }, "acc",
+     "acc + sum(k: a * w where k < depth / 16 * 16 else 0.0) * sa * sw"},
+    {"bias missing in some columns",
+     [](Gemm& g) { g.bias_of = [](std::int64_t m, float bias) { return m >= 32 ? 0.0F : bias; }; }, "y",
+     "silu(acc)", "m >= 32"},
+    {"rows in pairs", [](Gemm& g) { g.row_of_a = [](std::int64_t n) { return n / 2 * 2; }; }, "acc",
+     "acc + sum(k: a[n / 2 * 2, k] * w) * sa * sw"},
+};
+
+TEST(DeclaredProgram, MistakesOfAGemmAreDescribed) {
+    for (const GemmMistake& row : gemm_mistakes) {
+        for (const bool outputs_alone : {false, true}) {
+            Gemm gemm;
+            row.make(gemm);
+            Arrays in = gemm.inputs(7);
+            const Arrays out = gemm.run(in);
+            const Found found =
+                judged(Gemm::text, in, out,
+                       outputs_alone ? std::vector<std::string>{"y"} : std::vector<std::string>{"acc", "y"});
+            EXPECT_EQ(found.stage, outputs_alone ? "y" : row.stage) << row.what;
+            // What rounds to bfloat16 hides whether a part of it was rounded before.
+            if (outputs_alone && std::string_view(row.what) == "kept in bfloat16") continue;
+            if (*row.becomes == '\0') {
+                EXPECT_TRUE(found.mistakes.empty()) << row.what << ": " << found.mistakes.front().becomes;
+                continue;
+            }
+            ASSERT_FALSE(found.mistakes.empty()) << row.what;
+            const bool is_told = std::ranges::any_of(found.mistakes, [&](const ProgramMistake& mistake) {
+                return mistake.becomes == row.becomes && mistake.where == row.where;
+            });
+            EXPECT_TRUE(is_told) << row.what << ": " << found.mistakes.front().becomes << " where "
+                                 << found.mistakes.front().where;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::test
