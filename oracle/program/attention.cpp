@@ -85,6 +85,7 @@ class Declared {
     std::string text() {
         const bool forward = p_.direction == Direction::forward;
         inputs();
+        operands();
         scores();
         forward ? softmax() : gradients();
         return text_;
@@ -106,7 +107,7 @@ class Declared {
         line("sizes  {}", p_.is_interleaved() ? "heads_kv" : "group");
         if (p_.direction == Direction::backward && !p_.dkv_per_head)
             line("axes   g: kv_heads; n: heads_of_each");
-        line("input  q[b, h, i, d]: {}; k[b, {}, j, d]: {}; v[b, {}, j, e]: {}", dtype(p_.dtype_q), kv_head(),
+        line("input  Q[b, h, i, d]: {}; K[b, {}, j, d]: {}; V[b, {}, j, e]: {}", dtype(p_.dtype_q), kv_head(),
              dtype(p_.dtype_k), kv_head(), dtype(p_.dtype_v));
         if (p_.alibi != Alibi::none) line("input  slope[b, h]");
         if (recording_.has_bias()) line("input  bias[b, h, i, j]");
@@ -114,6 +115,24 @@ class Declared {
         if (p_.direction == Direction::backward)
             line("input  dout[b, h, i, e]: {}; o[b, h, i, e]: {}; lse[b, h, i]", dtype(p_.dtype_dout),
                  dtype(p_.dtype_o));
+    }
+
+    /// What the products take: inputs, or what the kernel staged of them, a copy of k and v for each query block.
+    void operands() {
+        const bool forward = p_.direction == Direction::forward;
+        const auto is_staged = [&](Stage stage) { return forward && recording_.has_stage(stage); };
+        if (is_staged(Stage::q)) line("stage  q[b, h, i, d]: {} = Q", dtype(p_.dtype_q));
+        if (is_staged(Stage::k) || is_staged(Stage::v)) line("axes   t: q_blocks");
+        if (is_staged(Stage::k)) line("stage  k[b, h, t, j, d]: {} = K", dtype(p_.dtype_k));
+        if (is_staged(Stage::v)) line("stage  v[b, h, t, j, e]: {} = V", dtype(p_.dtype_v));
+        q_ = is_staged(Stage::q) ? "q" : "Q";
+        k_ = is_staged(Stage::k) ? "k[b, h, i / block_m, j, d]" : "K";
+        v_ = is_staged(Stage::v) ? "v[b, h, i / block_m, j, e]" : "V";
+    }
+
+    /// q k, as the sum over d adds it up.
+    std::string product() const {
+        return fmt::format("sum(d: {} * {}){}", q_, k_, added_up(u_.s_accumulation));
     }
 
     /// The key on the diagonal.
@@ -140,7 +159,7 @@ class Declared {
     void scores() {
         const bool is_capped = p_.logits_soft_cap != 0;
         const std::string mask = visible().empty() ? "" : fmt::format(" where {} else -inf", visible());
-        std::string formula = "sum(d: q * k)" + added_up(u_.s_accumulation);
+        std::string formula = product();
         bool is_recorded = false;
         const auto record = [&](bool here) {
             if (!here || is_recorded) return;
@@ -193,7 +212,7 @@ class Declared {
         else
             line("stage  l[b, h, i] over j = l * {} + sum(j: {}) from {}", factor, summed,
                  sink_first ? "1.0" : "0.0");
-        line("stage  acc[b, h, i, e] over j = acc * {} + sum(j: {} * v){}", factor, operand,
+        line("stage  acc[b, h, i, e] over j = acc * {} + sum(j: {} * {}){}", factor, operand, v_,
              added_up(u_.acc_accumulation));
         outputs();
     }
@@ -219,18 +238,17 @@ class Declared {
             u_.lse_log_base == LogBase::two ? fmt::format(" * {}", number(std::numbers::ln2)) : "";
         const auto [before_cast, p] = probabilities("lse" + base);
         line("stage  delta[b, h, i] = sum(e: dout * o)");
-        line("stage  dp[b, h, i, j] = sum(e: dout * v){}", added_up(u_.dp_accumulation));
+        line("stage  dp[b, h, i, j] = sum(e: dout * V){}", added_up(u_.dp_accumulation));
         std::string slope;
         if (p_.logits_soft_cap != 0) {
             const std::string cap = number(p_.logits_soft_cap);
-            line("stage  t[b, h, i, j] = tanh(sum(d: q * k){} * {} / {})", added_up(u_.s_accumulation),
-                 number(p_.sm_scale), cap);
+            line("stage  t[b, h, i, j] = tanh({} * {} / {})", product(), number(p_.sm_scale), cap);
             slope = " * (1.0 - t * t)";
         }
         line("stage  ds[b, h, i, j]: {} = {} * (dp - delta){} where {} > -inf else 0.0", dtype(u_.ds_cast),
              u_.ds_from_cast_p ? p : before_cast, slope, score_);
         const std::string ds = u_.ds_cast == p_.dtype_ds ? "ds" : fmt::format("{}(ds)", dtype(p_.dtype_ds));
-        line("stage  dq[b, h, i, d]: {} = sum(j: {} * k){} * {}", dtype(p_.dtype_dq), ds,
+        line("stage  dq[b, h, i, d]: {} = sum(j: {} * K){} * {}", dtype(p_.dtype_dq), ds,
              added_up(u_.dq_accumulation), number(p_.sm_scale));
         gradients_of_keys(ds, p);
     }
@@ -238,14 +256,14 @@ class Declared {
     void gradients_of_keys(std::string ds, std::string p) {
         std::string axes = "b, h, j";
         std::string along = "i";
-        std::string q = "q";
+        std::string q = "Q";
         std::string dout = "dout";
         if (!p_.dkv_per_head) {
             // The query heads that read a KV head.
             const std::string head = p_.is_interleaved() ? "n * kv_heads + g" : "g * heads_of_each + n";
             axes = "b, g, j";
             along = "n, i";
-            q = fmt::format("q[b, {}, i, d]", head);
+            q = fmt::format("Q[b, {}, i, d]", head);
             dout = fmt::format("dout[b, {}, i, e]", head);
             const auto at_head = [&](std::string& formula, std::string_view name) {
                 formula.replace(formula.find(name), name.size(), fmt::format("{}[b, {}, i, j]", name, head));
@@ -264,6 +282,9 @@ class Declared {
     const Problem& p_;
     const Units& u_;
     std::string text_;
+    std::string q_;
+    std::string k_;
+    std::string v_;
     std::string score_;
 };
 
@@ -293,9 +314,9 @@ AttentionInputs attention_inputs(const Recording& recording) {
         if (is_row) shape.pop_back();
         add(name, shape, std::move(values));
     };
-    read("q", Input::q, p.heads, p.seqlen_q, p.head_dim);
-    read("k", Input::k, p.heads_kv, p.seqlen_kv, p.head_dim);
-    read("v", Input::v, p.heads_kv, p.seqlen_kv, p.head_dim_v);
+    read("Q", Input::q, p.heads, p.seqlen_q, p.head_dim);
+    read("K", Input::k, p.heads_kv, p.seqlen_kv, p.head_dim);
+    read("V", Input::v, p.heads_kv, p.seqlen_kv, p.head_dim_v);
     const SideInputs& side = recording.side_inputs();
     if (p.alibi != Alibi::none) {
         std::vector<float> slopes = side.alibi_slopes;
@@ -316,6 +337,8 @@ AttentionInputs attention_inputs(const Recording& recording) {
     else
         all.sizes["group"] = p.heads / p.heads_kv;
     all.sizes["block_m"] = p.block_m;
+    if (p.direction == Direction::forward && (recording.has_stage(Stage::k) || recording.has_stage(Stage::v)))
+        all.sizes["q_blocks"] = p.q_blocks();
     all.sizes["block_n"] = p.block_n;
     if (p.l_lanes > 1) all.sizes["lanes"] = p.l_lanes;
     if (p.direction == Direction::backward) {
@@ -328,6 +351,54 @@ AttentionInputs attention_inputs(const Recording& recording) {
         }
     }
     return all;
+}
+
+RecordedAttention::RecordedAttention(const Recording& recording, const Program& program)
+    : recording_(recording) {
+    for (const ProgramArray& array : program.arrays) {
+        const std::optional<Stage> stage = array.is_stage ? stage_from_name(array.name) : std::nullopt;
+        stages_.push_back(stage && recording.has_stage(*stage) ? stage : std::nullopt);
+    }
+}
+
+bool RecordedAttention::has(int stage) const {
+    return stages_[std::size_t(stage)].has_value();
+}
+
+void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const {
+    const Stage stage = *stages_[std::size_t(tile.stage)];
+    const Problem& p = recording_.problem();
+    const StageInfo info = stage_info(p, stage);
+    const std::int64_t block_cols = tile_shape(p, stage).cols;
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+        const std::vector<std::int64_t> at = tile.index_of(i);
+        TileId id{at[0], at[1], 0, std::max<std::int64_t>(tile.block, 0)};
+        const bool is_copy = at.size() > 4;  // of keys, for each query block
+        if (is_copy) id.q_block = at[2];
+        const bool is_of_rows = info.per_q_block && !is_copy;
+        const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
+        const std::int64_t row = at[is_copy ? 3 : 2];
+        (is_of_rows ? id.q_block : id.kv_tile) = row / rows;
+        std::int64_t col = at.size() > 3 ? at.back() : 0;
+        if (is_of_rows && info.per_kv_tile && tile.block < 0) {
+            id.kv_tile = col / p.block_n;
+            col %= p.block_n;
+        }
+        const std::vector<float>& values = tile_of(stage, id);
+        if (values.empty()) continue;
+        const float value = values[std::size_t(row % rows * block_cols + col)];
+        out[std::size_t(i)] = double(value);
+        known[std::size_t(i)] = 1;
+    }
+}
+
+const std::vector<float>& RecordedAttention::tile_of(Stage stage, const TileId& id) const {
+    const auto [found, is_new] = tiles_.try_emplace({stage, id});
+    if (is_new && recording_.has_tile(stage, id)) {
+        found->second.resize(std::size_t(tile_shape(recording_.problem(), stage).elements()));
+        if (!recording_.read_tile(stage, id, found->second)) found->second.clear();
+    }
+    return found->second;
 }
 
 }  // namespace tilescope

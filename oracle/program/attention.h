@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dump/recording.h"
-#include "oracle/program/call.h"
+#include "oracle/program/evaluate.h"
 
 namespace tilescope {
 
@@ -26,5 +26,22 @@ struct AttentionInputs {
     std::vector<std::vector<float>> memory;
 };
 AttentionInputs attention_inputs(const Recording& recording);
+
+/// The tiles of a recording as those of its program: what was not captured is not known, and what was not written is NaN.
+class RecordedAttention final : public StoredTiles {
+ public:
+    /// Both must outlive it.
+    RecordedAttention(const Recording& recording, const Program& program);
+
+    bool has(int stage) const override;
+    void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override;
+
+ private:
+    const std::vector<float>& tile_of(Stage stage, const TileId& id) const;
+
+    const Recording& recording_;
+    std::vector<std::optional<Stage>> stages_;  ///< as Program::arrays
+    mutable std::map<std::pair<Stage, TileId>, std::vector<float>> tiles_;
+};
 
 }  // namespace tilescope

@@ -33,13 +33,22 @@ struct ExpectedTile {
     std::vector<double> error;
 };
 
+/// What a kernel stored of the stages of a program.
+class StoredTiles {
+ public:
+    virtual ~StoredTiles() = default;
+    /// Whether it stored anything of a stage.
+    virtual bool has(int stage) const = 0;
+    /// What stands in a tile of such a stage, row-major: the elements that are known, which `known` says with a 1.
+    virtual void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const = 0;
+};
+
 struct ProgramOptions {
     TensorCore tensor_core;
     /// Probability that every bound holds that is only probable; 1: certain bounds alone.
     double confidence = 1 - 1e-6;
-    /// What the kernel stored in a tile, row-major; false: it is not known. Later stages are computed from that, so that
-    /// each is judged by what it was given; without it all follow from the inputs.
-    std::function<bool(const ProgramTile&, std::span<double>)> recorded = {};
+    /// Later stages are computed from these, so that each is judged by what it was given; null: all follow from the inputs.
+    const StoredTiles* stored = nullptr;
     /// Most bytes of memory for stages.
     std::int64_t memory = std::int64_t(4) << 30;
 };

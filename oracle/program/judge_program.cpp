@@ -18,17 +18,20 @@ constexpr std::size_t most_samples = 8;
 /// Counts what is found, tile by tile.
 class Tallied {
  public:
-    void take(const ProgramTile& tile, const std::vector<double>& got, const ExpectedTile& expected) {
+    void take(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
+              const ExpectedTile& expected) {
         // What is around an element tells how much a tolerance of that size leaves open.
         double around = 0;
         for (const double value : expected.value) {
             if (std::isfinite(value)) around = std::max(around, std::abs(value));
         }
         for (std::size_t i = 0; i < got.size(); ++i) {
+            if (known[i] == 0) continue;
             const double value = expected.value[i];
             const double tolerance = expected.error[i];
             ++verdict.compared;
-            if (std::isinf(tolerance) || (tolerance > 0 && tolerance >= around)) {
+            // Nothing is expected of what is computed from NaN.
+            if (std::isnan(value) || std::isinf(tolerance) || (tolerance > 0 && tolerance >= around)) {
                 ++verdict.not_judged;
                 continue;
             }
@@ -73,7 +76,7 @@ class Tallied {
 
 }  // namespace
 
-StoredTiles::StoredTiles(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
+StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
     : call_(call), arrays_(call.program.arrays.size()) {
     for (const auto& [name, array] : stored) {
         const int stage = call.program.array_named(name);
@@ -99,15 +102,14 @@ StoredTiles::StoredTiles(const ProgramCall& call, const std::map<std::string, Pr
     }
 }
 
-bool StoredTiles::read(const ProgramTile& tile, std::span<double> out) const {
-    if (!has(tile.stage)) return false;
+void StoredArrays::read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const {
     const ProgramInput& array = arrays_[std::size_t(tile.stage)];
-    const bool has_blocks = array.shape.size() > tile.indices.size();
-    if (tile.block >= 0 && !has_blocks &&
-        tile.block + 1 != call_.blocks_of(call_.program.array(tile.stage).over))
-        return false;
-    // Row by row along the last index.
     const std::size_t dims = tile.indices.size();
+    const bool has_blocks = array.shape.size() > dims;
+    const int over = call_.program.array(tile.stage).over;
+    if (over >= 0 && !has_blocks && tile.block + 1 != call_.blocks_of(over)) return;
+    std::ranges::fill(known, char(1));
+    // Row by row along the last index.
     const std::int64_t length = dims == 0 ? 1 : tile.indices.back().count;
     for (std::int64_t i = 0; i < tile.size(); i += length) {
         const std::vector<std::int64_t> index = tile.index_of(i);
@@ -116,7 +118,6 @@ bool StoredTiles::read(const ProgramTile& tile, std::span<double> out) const {
             address = address * array.shape[k + (has_blocks ? 1 : 0)] + index[k];
         for (std::int64_t k = 0; k < length; ++k) out[std::size_t(i + k)] = element_of(array, address + k);
     }
-    return true;
 }
 
 double ProgramElement::times() const {
@@ -126,7 +127,6 @@ double ProgramElement::times() const {
 }
 
 bool is_as_expected(double got, double expected, double tolerance) {
-    if (std::isnan(expected)) return std::isnan(got);
     return got == expected || std::abs(got - expected) <= tolerance;
 }
 
@@ -136,11 +136,15 @@ const StageVerdict& ProgramReport::verdict_of(int stage) const {
 
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
     std::vector<Tallied> tallies(call.program.arrays.size());
-    options.recorded = [&](const ProgramTile& tile, std::span<double> out) { return stored.read(tile, out); };
+    options.stored = &stored;
     std::vector<double> got;
+    std::vector<char> known;
     evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
-        got.resize(std::size_t(tile.size()));
-        if (stored.read(tile, got)) tallies[std::size_t(tile.stage)].take(tile, got, expected);
+        if (!stored.has(tile.stage)) return;
+        got.resize(expected.value.size());
+        known.assign(got.size(), 0);
+        stored.read(tile, got, known);
+        tallies[std::size_t(tile.stage)].take(tile, got, known, expected);
     });
     ProgramReport report;
     bool is_judged = false;

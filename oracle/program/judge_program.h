@@ -9,16 +9,15 @@
 
 namespace tilescope {
 
-/// What a kernel stored of the stages of a program, by name: an array along the axes of the stage. Of a state it is along
-/// the blocks first, or without these the state after the last block.
-class StoredTiles {
+/// Arrays by the names of stages: along the axes of the stage. Of a state along the blocks first, or without these the state
+/// after the last block.
+class StoredArrays final : public StoredTiles {
  public:
     /// Errors: Error for a stage that the program does not have, and for another shape.
-    StoredTiles(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored);
+    StoredArrays(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored);
 
-    bool has(int stage) const { return arrays_[std::size_t(stage)].bits.data() != nullptr; }
-    /// What stands in a tile, row-major; false: it was not stored.
-    bool read(const ProgramTile& tile, std::span<double> out) const;
+    bool has(int stage) const override { return arrays_[std::size_t(stage)].bits.data() != nullptr; }
+    void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override;
 
  private:
     const ProgramCall& call_;
@@ -41,7 +40,7 @@ struct StageVerdict {
     int stage = -1;
     std::int64_t compared = 0;
     std::int64_t outside = 0;
-    /// Nothing can be told: the tolerance is infinite, or as large as everything that is expected around the element.
+    /// Nothing can be told: it is computed from NaN, or the tolerance is infinite, or as large as everything that is expected around the element.
     std::int64_t not_judged = 0;
     double largest_difference = 0;
     double budget_used = 0;               ///< largest difference over tolerance of those that match
@@ -56,7 +55,7 @@ struct ProgramReport {
     const StageVerdict& verdict_of(int stage) const;
 };
 
-/// Judges what a kernel stored. `options.recorded` is not asked.
+/// Judges what a kernel stored. `options.stored` is not asked.
 /// Errors: Error where nothing was stored, or nothing can be told of what was.
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options = {});
 

@@ -268,11 +268,6 @@ class Rewriter {
             most.op = ProgramOp::most;
             all.push_back({add(most), "function"});
         }
-        if (node.accumulation == Accumulation::fma_f32) {
-            ProgramNode half = node;
-            half.accumulation = Accumulation::fma_f16;
-            all.push_back({add(half), "type", 4});
-        }
         return all;
     }
 

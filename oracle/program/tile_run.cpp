@@ -158,10 +158,14 @@ void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, N
     const OwnOrder order = own_order(program_, number, ranges, block);
     const Numbers in_order = laid_out(numbers, order.axes, order.extents);
     observe_(order.tile, {in_order.value, in_order.error});
-    if (!options_.recorded) return;
-    Numbers got = Numbers::along(order.axes, order.extents);
-    if (options_.recorded(order.tile, got.value))
-        numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
+    if (options_.stored == nullptr || !options_.stored->has(number)) return;
+    Numbers got = in_order;
+    std::vector<char> known(got.value.size(), 0);
+    options_.stored->read(order.tile, got.value, known);
+    for (std::size_t i = 0; i < known.size(); ++i) {
+        if (known[i] != 0) got.error[i] = 0;
+    }
+    numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }
 
 StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options, int number) {
@@ -172,7 +176,9 @@ StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options,
     for (std::size_t i = is_state ? 1 : 0; i < stage.states.size(); ++i) {
         const OwnOrder order = own_order(call.program, number, all, is_state ? std::int64_t(i) - 1 : -1);
         Numbers got = Numbers::along(order.axes, order.extents);
-        if (!options.recorded(order.tile, got.value)) continue;
+        std::ranges::fill(got.value, std::numeric_limits<double>::quiet_NaN());
+        std::vector<char> known(got.value.size(), 0);
+        options.stored->read(order.tile, got.value, known);
         Numbers& state = stage.states[i];
         state = laid_out(got, state.axes, state.extents);
     }

@@ -6,12 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <tuple>
 
+#include "dump/reader.h"
 #include "oracle/formula/estimate.h"
+#include "oracle/judge.h"
 #include "oracle/judge/observe.h"
-#include "oracle/program/evaluate.h"
+#include "oracle/program/judge_program.h"
 #include "tests/oracle/draws.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/support/seeds.h"
@@ -28,45 +32,20 @@ struct Spot {
 
 Spot spot_of(const Problem& p, Stage stage, const std::vector<std::int64_t>& at, std::int64_t block) {
     const StageInfo info = stage_info(p, stage);
-    Spot spot{{at[0], at[1], 0, std::max<std::int64_t>(block, 0)}, 0, 0};
-    std::int64_t row = at[2];
-    if (info.per_q_block) {
-        spot.tile.q_block = row / p.block_m;
-        row %= p.block_m;
-    } else {
-        spot.tile.kv_tile = row / p.block_n;
-        row %= p.block_n;
-    }
-    spot.row = row;
+    const bool is_copy = at.size() > 4;  // of keys, for each query block
+    const bool is_of_rows = info.per_q_block && !is_copy;
+    Spot spot{{at[0], at[1], is_copy ? at[2] : 0, std::max<std::int64_t>(block, 0)}, at[is_copy ? 3 : 2], 0};
+    const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
+    (is_of_rows ? spot.tile.q_block : spot.tile.kv_tile) = spot.row / rows;
+    spot.row %= rows;
     if (at.size() < 4) return spot;
-    spot.col = at[3];
-    if (info.per_q_block && info.per_kv_tile && block < 0) {
+    spot.col = at.back();
+    if (is_of_rows && info.per_kv_tile && block < 0) {
         spot.tile.kv_tile = spot.col / p.block_n;
         spot.col %= p.block_n;
     }
     return spot;
 }
-
-/// The recorded tiles, each read once.
-class Recorded {
- public:
-    explicit Recorded(const Recording& recording) : recording_(recording) {}
-
-    float at(Stage stage, const Spot& spot) {
-        const auto [found, is_new] = tiles_.try_emplace({stage, spot.tile});
-        const TileShape shape = tile_shape(recording_.problem(), stage);
-        if (is_new) {
-            found->second.resize(std::size_t(shape.elements()));
-            if (!recording_.read_tile(stage, spot.tile, found->second))
-                found->second.assign(found->second.size(), unwritten);
-        }
-        return found->second[std::size_t(spot.row * shape.cols + spot.col)];
-    }
-
- private:
-    const Recording& recording_;
-    std::map<std::pair<Stage, TileId>, std::vector<float>> tiles_;
-};
 
 using Judged = std::map<std::pair<Stage, TileId>, Estimate>;
 
@@ -93,17 +72,20 @@ struct Tally {
 };
 
 void compare(const Recording& recording, Stage stage, const ProgramTile& tile, const ExpectedTile& expected,
-             const Judged& judged, Recorded& recorded, Tally& tally) {
+             const StoredTiles& stored, const Judged& judged, Tally& tally) {
     const Problem& p = recording.problem();
+    std::vector<double> values(std::size_t(tile.size()));
+    std::vector<char> known(values.size(), 0);
+    stored.read(tile, values, known);
     for (std::int64_t i = 0; i < tile.size(); ++i) {
         const Spot spot = spot_of(p, stage, tile.index_of(i), tile.block);
-        const float got = recorded.at(stage, spot);
-        if (is_unwritten(got)) continue;
+        const double got = values[std::size_t(i)];
+        if (known[std::size_t(i)] == 0) continue;
         ++tally.elements;
         const double value = expected.value[std::size_t(i)];
         const double error = expected.error[std::size_t(i)];
-        const bool is_same = double(got) == value || (std::isnan(got) && std::isnan(value));
-        if (!is_same && !(std::abs(double(got) - value) <= error)) {
+        const bool is_same = got == value || (std::isnan(got) && std::isnan(value));
+        if (!is_same && !(std::abs(got - value) <= error)) {
             ++tally.outside;
             if (tally.first.empty())
                 tally.first = std::string(stage_info(p, stage).name) + " row " + std::to_string(spot.row) +
@@ -137,27 +119,15 @@ Tally compared(const Recording& recording) {
     const AttentionInputs inputs = attention_inputs(recording);
     const ProgramCall call = bind_program(program, inputs.inputs, inputs.sizes);
     const Judged judged = judged_by_formulas(recording);
-    Recorded recorded(recording);
+    const RecordedAttention stored(recording, program);
     Tally tally;
-    const auto stage_of_tile = [&](const ProgramTile& tile) {
-        return stage_from_name(program.array(tile.stage).name);
-    };
     ProgramOptions options;
     options.tensor_core = tensor_core(recording.provenance().compute_capability);
-    options.recorded = [&](const ProgramTile& tile, std::span<double> out) {
-        const std::optional<Stage> stage = stage_of_tile(tile);
-        if (!stage) return false;
-        for (std::int64_t i = 0; i < tile.size(); ++i) {
-            const float got =
-                recorded.at(*stage, spot_of(recording.problem(), *stage, tile.index_of(i), tile.block));
-            if (is_unwritten(got)) return false;
-            out[std::size_t(i)] = double(got);
-        }
-        return true;
-    };
+    options.stored = &stored;
     evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
-        if (const std::optional<Stage> stage = stage_of_tile(tile))
-            compare(recording, *stage, tile, expected, judged, recorded, tally);
+        if (!stored.has(tile.stage)) return;
+        const Stage stage = *stage_from_name(program.array(tile.stage).name);
+        compare(recording, stage, tile, expected, stored, judged, tally);
     });
     return tally;
 }
@@ -265,6 +235,32 @@ TEST(AttentionProgram, JudgesHonestKernelsAsTheFormulasDo) {
 
 TEST(AttentionProgram, JudgesHonestGradientsAsTheFormulasDo) {
     judge_calls(drawn_backward, 100);
+}
+
+TEST(AttentionProgram, FindsTheFirstWrongStageOfEverySample) {
+    std::size_t judged_samples = 0;
+    std::vector<std::filesystem::path> samples;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(TILESCOPE_SAMPLES)) {
+        if (entry.path().extension() == ".h5") samples.push_back(entry.path());
+    }
+    std::ranges::sort(samples);
+    for (const std::filesystem::path& sample : samples) {
+        const std::unique_ptr<Recording> recording = open_recording(sample);
+        const AttentionProgram declared = attention_program(*recording);
+        if (!declared.text) continue;
+        const Program program = parse_program(*declared.text);
+        const AttentionInputs inputs = attention_inputs(*recording);
+        const ProgramCall call = bind_program(program, inputs.inputs, inputs.sizes);
+        ProgramOptions options;
+        options.tensor_core = tensor_core(recording->provenance().compute_capability);
+        const ProgramReport found = judge_program(call, RecordedAttention(*recording, program), options);
+        const Report report = judge(*recording, {});
+        std::optional<Stage> first;
+        if (found.first_wrong >= 0) first = stage_from_name(program.array(found.first_wrong).name);
+        EXPECT_EQ(first, report.guilty) << sample << "\n" << report_text(call, found);
+        ++judged_samples;
+    }
+    EXPECT_GE(judged_samples, 15);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ Found judged(const char* text, const Arrays& inputs, const Arrays& outputs,
     const ProgramCall call = bind_program(program, inputs.inputs);
     std::map<std::string, ProgramInput> given;
     for (const std::string& name : stored) given[name] = outputs.inputs.at(name);
-    const StoredTiles tiles(call, given);
+    const StoredArrays tiles(call, given);
     Found found;
     found.report = judge_program(call, tiles);
     if (found.report.first_wrong >= 0) found.stage = program.array(found.report.first_wrong).name;
