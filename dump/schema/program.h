@@ -11,7 +11,7 @@
 
 namespace tilescope {
 
-// What a kernel computes, as data: axes, inputs, and stages of formulas. dump/PROGRAMS.md has the text that declares it.
+// What a kernel computes, as data: axes, inputs, and stages of formulas. oracle/PROGRAMS.md has the language.
 
 /// Where something stands in the text of a program; both count from 1.
 struct ProgramPlace {

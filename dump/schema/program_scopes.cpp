@@ -71,18 +71,16 @@ class ScopeCheck {
         for (const int operand : node.of) {
             if (operand >= 0) check(operand, fixed);
         }
-        if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
-            within_block_ = within_block_ && std::ranges::find(node.list, array_.over) == node.list.end();
     }
 
     Axes along(const ProgramNode& node, Axes fixed) {
         for (const int axis : node.list) {
-            const bool of_block = axis == array_.over && !within_block_ && !at_start_;
-            if (fixed[std::size_t(axis)] && !of_block)
-                throw program_error(node.place,
-                                    name_of(axis) + " has one index here, and no more to go along",
-                                    "take it out of the indices or of the axes of this");
-            within_block_ = within_block_ || axis == array_.over;
+            // All of it, whatever index it has outside. Of the axis of a loop there are not all yet.
+            const bool is_of_loop = loops_[std::size_t(loop_of(stage_))].axis == axis && axis != array_.over;
+            if (fixed[std::size_t(axis)] && is_of_loop)
+                throw program_error(
+                    node.place, name_of(axis) + " goes from block to block here, and not all of it is there",
+                    "declare a state over it, or take it in a stage behind the loop");
             fixed.set(std::size_t(axis));
         }
         return fixed;
@@ -132,7 +130,6 @@ class ScopeCheck {
     const ProgramArray& array_;
     const std::vector<ProgramLoop>& loops_;
     bool at_start_ = true;
-    bool within_block_ = false;  ///< within a sum along the axis that the stage goes over
 };
 
 /// No axis has an index in an extent, in a block, or in a scalar.

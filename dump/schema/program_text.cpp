@@ -1,3 +1,5 @@
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <string>
 
@@ -64,12 +66,12 @@ TwoOperands two_operands(ProgramOp op) {
 }
 
 std::string number_text(const ProgramNode& node) {
-    if (std::isinf(node.number)) return "inf";
-    std::string text = std::to_string(std::int64_t(node.number));
-    if (node.is_whole) return text;
-    char digits[32];
-    std::snprintf(digits, sizeof(digits), "%.17g", node.number);
-    text = digits;
+    if (!std::isfinite(node.number))
+        return std::isnan(node.number) ? "nan" : node.number > 0 ? "inf" : "-inf";
+    if (node.is_whole) return std::to_string(std::int64_t(node.number));
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), node.number);
+    const std::string text(digits.data(), end.ptr);
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 

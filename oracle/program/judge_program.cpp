@@ -174,7 +174,8 @@ std::string place_text(const Program& program, int stage, const ProgramElement& 
                        program.axes[std::size_t(array.over)].name);
 }
 
-std::string report_text(const ProgramCall& call, const ProgramReport& report) {
+std::string report_text(const ProgramCall& call, const ProgramReport& report,
+                        std::span<const ProgramMistake> mistakes) {
     const Program& program = call.program;
     std::string text = fmt::format("{:<12} {:>12} {:>10} {:>12} {:>12}  state\n", "stage", "compared",
                                    "outside", "max |diff|", "of budget");
@@ -194,8 +195,14 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report) {
         text += fmt::format("{}: got {:.9g}, expected {:.9g} +- {:.3g}\n",
                             place_text(program, wrong.stage, element), element.got, element.expected,
                             element.tolerance);
+    for (const ProgramMistake& mistake : mistakes)
+        text += fmt::format(
+            "{}: {} = {}{}\n  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
+            mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
+            mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
+            100 * mistake.healthy);
     const ProgramArray& array = program.array(wrong.stage);
-    return text + fmt::format("diverged: {} is the first wrong stage: {} = {}\n", array.name, array.name,
+    return text + fmt::format("diverged: {} is the first wrong stage, declared as {}\n", array.name,
                               program_text(program, array.value));
 }
 

@@ -48,6 +48,19 @@ struct StageVerdict {
     std::vector<ProgramElement> samples;  ///< of those outside, spread over all of them; at most 8
 };
 
+/// What a kernel computed in place of a formula, so that what it stored is as expected.
+struct ProgramMistake {
+    int stage = -1;         ///< array: whose formula it is
+    std::string slot{};     ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
+    std::string becomes{};  ///< the formula that explains it
+    std::string where{};    ///< condition that the elements meet in which it is so; empty: in all
+    double explained = 0;   ///< share of the elements looked at that are as expected by it
+    double healthy = 0;     ///< share that is as expected by the program
+    double bits = 0;        ///< length of the description
+
+    bool operator==(const ProgramMistake&) const = default;
+};
+
 struct ProgramReport {
     std::vector<StageVerdict> stages;  ///< that were stored, in the order of the program
     int first_wrong = -1;              ///< array; -1: it matches
@@ -62,8 +75,9 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
 /// "acc[1, 17, 3] after block 2 of k"
 std::string place_text(const Program& program, int stage, const ProgramElement& element);
 
-/// A table of the stages, the worst elements of the first wrong one, and the verdict.
-std::string report_text(const ProgramCall& call, const ProgramReport& report);
+/// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
+std::string report_text(const ProgramCall& call, const ProgramReport& report,
+                        std::span<const ProgramMistake> mistakes = {});
 
 /// Whether an element agrees with what is expected of it.
 bool is_as_expected(double got, double expected, double tolerance);

@@ -224,8 +224,12 @@ class Rewriter {
             all.push_back({of_two(op, node.of[0], node.of[1]), "guard"});
         const bool is_whole = program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole;
         if (!is_whole) return all;
-        for (const std::int64_t by : {-1, 2, -2})
+        // One less is another comparison, where that is among them.
+        const bool is_other = node.op == ProgramOp::at_most || node.op == ProgramOp::more;
+        for (const std::int64_t by : {-1, 2, -2}) {
+            if (by == -1 && is_other) continue;
             all.push_back({of_two(node.op, node.of[0], moved(node.of[1], by)), "guard"});
+        }
         return all;
     }
 
@@ -300,7 +304,6 @@ class Rewriter {
             other.before = !node.before;
             if (fixed[std::size_t(array.over)]) all.push_back({add(other), "state"});
         }
-        if (array.over >= 0 && node.what == stage_) all.push_back({array.start, "state"});
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
             all.push_back({add({.op = ProgramOp::cast, .of = {number, -1, -1}, .what = int(dtype)}), "type"});

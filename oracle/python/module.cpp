@@ -15,6 +15,7 @@
 #include "oracle/causes/suggest.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
+#include "oracle/python/programs.h"
 #include "oracle/report/npy.h"
 #include "oracle/report/text.h"
 
@@ -73,6 +74,7 @@ NB_MODULE(_core, module) {
     module.attr("version") = TILESCOPE_VERSION;
     bind_recordings(module);
     bind_hook_buffers(module);
+    bind_programs(module);
 
     nb::class_<Cancel>(module, "Cancel").def(nb::init<>()).def("ask", [](Cancel& cancel) {
         cancel.asked = true;

@@ -41,7 +41,7 @@ ROOMS = [
     ("remote", ["oracle/remote/*"], "schema recording file cli judge", "Eigen"),
     ("tile-diff", ["oracle/tile_diff.cpp", "oracle/cli/*"], "schema recording file cli judge causes runs ranks report explain heatmap remote", "CLI11 Eigen"),
     ("tile-diff-mpi", ["oracle/tile_diff_mpi.cpp"], "schema judge report tile-diff", "Eigen MPI"),
-    ("module", ["oracle/python/*"], "schema recording bindings judge causes report heatmap", "Eigen Python"),
+    ("module", ["oracle/python/*"], "schema recording bindings program judge causes report heatmap", "Eigen Python"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture cli attention", "CLI11 CUDA JSON"),
     ("gate", ["kernels/gate/*"], "schema file cli attention run", "CLI11 CUDA JSON"),

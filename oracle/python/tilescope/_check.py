@@ -21,7 +21,7 @@ _ALIGNMENTS = {"top_left": "bottom_right", "bottom_right": "top_left"}
 class Diverged(AssertionError):
     """Outputs that no rounding explains. `report` has what was found; the text of the error is the report."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Any) -> None:
         super().__init__(report.text)
         self.report = report
 

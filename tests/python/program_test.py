@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""tilescope.Program: kernels that are no attention, judged and explained.
+
+usage: program_test.py FOLDER-OF-THE-PACKAGE FOLDER-OF-SAMPLES
+"""
+
+import os
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, sys.argv.pop(1))
+SAMPLES = pathlib.Path(sys.argv.pop(1))
+sys.path.insert(0, str(SAMPLES))
+import judge as sample_judge  # noqa: E402
+import programs  # noqa: E402
+import tilescope  # noqa: E402
+
+#: Of kernels that ran on a GPU: the first wrong stage, and the formula that explains it.
+SAMPLE_MISTAKES = {
+    "triton_gemm_tail_left_out": ("acc", "acc + sum(k: a * w where k < depth / 64 * 64 else 0.0) in tensor_core_f32"),
+    "triton_gemm_next_row_of_w": ("acc", "acc + sum(k: a * w[m + 1, k]) in tensor_core_f32"),
+    "triton_gemm_not_carried": ("acc", "sum(k: a * w) in tensor_core_f32"),
+    "triton_gemm_bias_missing": ("y", "silu(acc)"),
+    "triton_linear_attention_diagonal_hidden": (
+        "o", "sum(d: q * k[b, j, d]) * exp(g - g[b, j]) where j < i and j / 16 == i / 16 else 0.0"),
+    "triton_linear_attention_state_not_decayed": (
+        "h", "h + sum(i: k * exp(g[b, min(i / 16 * 16 + 15, tokens - 1)] - g) * v)"),
+}  # fmt: skip
+EVERYTHING = os.environ.get("TILESCOPE_ALL_SEEDS") == "1"
+
+
+class ProgramTest(unittest.TestCase):
+    def test_healthy_kernels_match(self):
+        for name, kernel in programs.ALL.items():
+            program = tilescope.Program(kernel.text)
+            for seed in range(200 if EVERYTHING else 20):
+                with self.subTest(kernel=name, seed=seed):
+                    inputs = kernel.draw(np.random.default_rng(seed))
+                    report = program.judge(inputs, kernel.run(inputs), causes=False)
+                    self.assertTrue(report.matches, report.text)
+                    self.assertEqual([stage.outside for stage in report.stages], [0] * len(report.stages))
+                    self.assertGreater(sum(stage.compared for stage in report.stages), 0)
+
+    def test_mistakes_are_found_and_described(self):
+        for name, kernel in programs.ALL.items():
+            program = tilescope.Program(kernel.text)
+            for mistake, (stage, becomes) in kernel.mistakes.items():
+                with self.subTest(kernel=name, mistake=mistake):
+                    inputs = kernel.mistaken(np.random.default_rng(5))
+                    report = program.judge(inputs, kernel.run(inputs, mistake))
+                    self.assertEqual(report.first_wrong, stage, report.text)
+                    if becomes is not None:
+                        self.assertIn(becomes, [found.becomes for found in report.mistakes], report.text)
+
+    def test_a_fault_of_one_percent_in_one_element_is_found(self):
+        for name, kernel in programs.ALL.items():
+            program = tilescope.Program(kernel.text)
+            inputs = kernel.mistaken(np.random.default_rng(6))
+            stored = {each: array.copy() for each, array in kernel.run(inputs).items()}
+            for each, array in stored.items():
+                with self.subTest(kernel=name, stage=each):
+                    at = np.unravel_index(np.argmax(np.abs(np.where(np.isfinite(array), array, 0))), array.shape)
+                    kept = array[at]
+                    array[at] = kept * array.dtype.type(1.01)
+                    report = program.judge(inputs, stored, causes=False)
+                    self.assertEqual(report.first_wrong, each, report.text)
+                    array[at] = kept
+
+    def test_kernels_of_the_gpu(self):
+        samples = sorted(SAMPLES.glob("*.npz"))
+        self.assertEqual(len(samples), 14)
+        for sample in samples:
+            with self.subTest(sample=sample.stem):
+                report = sample_judge.judge(sample)
+                stage, becomes = SAMPLE_MISTAKES.get(sample.stem, (None, None))
+                self.assertEqual(report.first_wrong, stage, report.text)
+                if stage:
+                    self.assertIn(becomes, [mistake.becomes for mistake in report.mistakes], report.text)
+
+    def test_outputs_alone_are_judged(self):
+        kernel = programs.ALL["Gemm"]
+        program = tilescope.Program(kernel.text)
+        inputs = kernel.mistaken(np.random.default_rng(7))
+        self.assertTrue(program.check(inputs, {"y": kernel.run(inputs)["y"]}).matches)
+        with self.assertRaises(tilescope.Diverged) as raised:
+            program.check(inputs, {"y": kernel.run(inputs, "block_skipped")["y"]})
+        found = [mistake.becomes for mistake in raised.exception.report.mistakes]
+        self.assertIn("acc + sum(k: a * w where k >= 32 else 0.0)", found)
+
+    def test_a_last_state_stands_for_all(self):
+        kernel = programs.ALL["LinearAttention"]
+        program = tilescope.Program(kernel.text)
+        inputs = kernel.mistaken(np.random.default_rng(8))
+        stored = kernel.run(inputs)
+        self.assertTrue(program.judge(inputs, {"h": stored["h"][-1], "o": stored["o"]}).matches)
+        stored = kernel.run(inputs, "not_carried")
+        self.assertEqual(program.judge(inputs, {"h": stored["h"][-1]}, causes=False).first_wrong, "h")
+
+    def test_what_cannot_be_judged_says_why(self):
+        with self.assertRaisesRegex(tilescope.Error, "line 2, column"):
+            tilescope.Program("axes i: n\ninput x[i] y\nstage z[i] = x\noutput z")
+        program = tilescope.Program("axes i: n; j: m\nsizes c\ninput x[i]\nstage z[i] = x * c\noutput z")
+        x = np.ones(4, np.float32)
+        for inputs, stored, sizes, word in [
+            ({}, {"z": x}, {"c": 1, "m": 1}, "x"),
+            ({"x": x}, {"z": x}, {"m": 1}, "c"),
+            ({"x": x}, {}, {"c": 1, "m": 1}, "program"),
+            ({"x": x}, {"z": x[:2]}, {"c": 1, "m": 1}, "z"),
+            ({"x": x, "q": x}, {"z": x}, {"c": 1, "m": 1}, "q"),
+            ({"x": x[None]}, {"z": x}, {"c": 1, "m": 1}, "x"),
+            ({"x": x}, {"z": x}, {"c": 1, "m": 0}, "j"),
+            ({"x": x}, {"z": x}, {"c": 1, "m": 1, "k": 1}, "k"),
+            ({"x": x}, {"z": x}, {"c": 1, "m": 1, "n": 5}, "n"),
+        ]:
+            with self.subTest(word=word, sizes=sizes), self.assertRaisesRegex(tilescope.Error, f"^{word}:"):
+                program.judge(inputs, stored, sizes=sizes)
+        with self.assertRaises(TypeError):
+            program.judge({"x": [1, 2]}, {"z": x}, sizes={"c": 1, "m": 1})
+
+    def test_an_axis_that_is_too_long_is_refused_before_memory_is_taken(self):
+        program = tilescope.Program("axes i: n; j: m\ninput x[i]\nstage y[j] = sum(i: x)\nstage z = max(j: y)\noutput z")
+        with self.assertRaisesRegex(tilescope.Error, "MiB"):
+            program.judge({"x": np.ones(2, np.float32)}, {"z": np.ones((), np.float32)}, sizes={"m": 1 << 40})
+
+
+if __name__ == "__main__":
+    unittest.main()
