@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oracle/causes/element_places.h"
+#include "oracle/causes/evidence.h"
 #include "oracle/describe/expr.h"
 
 namespace tilescope {
