@@ -1,6 +1,9 @@
 #include "oracle/program/evaluate.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <utility>
 
 #include "dump/schema/error.h"
 #include "dump/schema/program_scopes.h"
@@ -11,7 +14,9 @@ namespace tilescope {
 namespace {
 
 /// Elements of a tile that are worth a walk of its own.
-constexpr std::int64_t worthwhile = 1 << 14;
+constexpr std::int64_t worthwhile = 1 << 13;
+/// Tiles that wait to be shown.
+constexpr std::int64_t at_once = 64;
 
 /// Whether every read of a stage along `axis` has the index of that axis itself.
 bool reads_itself(const Program& program, int number, int axis) {
@@ -35,23 +40,19 @@ class Evaluation {
     Evaluation(const ProgramCall& call, const ProgramOptions& options, const ObserveTile& observe)
         : call_(call), program_(call.program), options_(options), observe_(observe) {}
 
+    /// Some tiles are computed side by side, and then shown in their order.
     void run() {
         choose_tiles();
         check_memory();
-        std::vector<std::int64_t> tile(independent_.size(), 0);
-        for (;;) {
-            for (std::size_t i = 0; i < independent_.size(); ++i) {
-                const auto axis = std::size_t(independent_[i]);
-                const std::int64_t first = tile[i] * steps_[i];
-                outer_[axis] = {first, std::min(steps_[i], call_.extents[axis] - first)};
+        std::int64_t count = 1;
+        for (std::size_t i = 0; i < independent_.size(); ++i) count *= tiles_along(i);
+        std::vector<Made> made(std::size_t(std::min(count, at_once)));
+        for (std::int64_t first = 0; first < count; first += at_once) {
+            make(first, std::min(at_once, count - first), made);
+            for (Made& tiles : made) {
+                for (auto& [tile, expected] : tiles) observe_(tile, std::move(expected));
+                tiles.clear();
             }
-            TileRun(call_, options_, outer_, observe_).run(int(program_.arrays.size()) - 1);
-            std::size_t i = independent_.size();
-            for (; i > 0; --i) {
-                if (++tile[i - 1] * steps_[i - 1] < call_.extents[std::size_t(independent_[i - 1])]) break;
-                tile[i - 1] = 0;
-            }
-            if (i == 0) return;
         }
     }
 
@@ -72,7 +73,48 @@ class Evaluation {
             if (wanted > 1) step = std::min(extent, step * wanted);
         }
         for (std::size_t axis = 0; axis < program_.axes.size(); ++axis)
-            outer_[axis] = {0, call_.extents[axis]};
+            whole_[axis] = {0, call_.extents[axis]};
+    }
+
+    std::int64_t tiles_along(std::size_t i) const {
+        const std::int64_t extent = call_.extents[std::size_t(independent_[i])];
+        return (extent + steps_[i] - 1) / steps_[i];
+    }
+
+    using Made = std::vector<std::pair<ProgramTile, ExpectedTile>>;
+
+    /// Tiles [first, first + count). The first exception stops the others.
+    void make(std::int64_t first, std::int64_t count, std::vector<Made>& made) const {
+        std::exception_ptr failure;
+        std::atomic<bool> failed = false;
+#pragma omp parallel for schedule(dynamic)
+        for (std::int64_t i = 0; i < count; ++i) {
+            if (failed) continue;
+            try {
+                made[std::size_t(i)] = tiles_at(first + i);
+            } catch (...) {
+#pragma omp critical
+                if (!failed.exchange(true)) failure = std::current_exception();
+            }
+        }
+        if (failure) std::rethrow_exception(failure);
+    }
+
+    /// The stages of one tile.
+    Made tiles_at(std::int64_t number) const {
+        AxisRanges outer = whole_;
+        for (std::size_t i = independent_.size(); i > 0; --i) {
+            const auto axis = std::size_t(independent_[i - 1]);
+            const std::int64_t first = number % tiles_along(i - 1) * steps_[i - 1];
+            number /= tiles_along(i - 1);
+            outer[axis] = {first, std::min(steps_[i - 1], call_.extents[axis] - first)};
+        }
+        Made made;
+        const ObserveTile keep = [&](const ProgramTile& tile, ExpectedTile expected) {
+            made.emplace_back(tile, std::move(expected));
+        };
+        TileRun(call_, options_, outer, keep).run(int(program_.arrays.size()) - 1);
+        return made;
     }
 
     std::int64_t product_of_steps() const {
@@ -122,7 +164,7 @@ class Evaluation {
     const ObserveTile& observe_;
     std::vector<int> independent_;
     std::vector<std::int64_t> steps_;  ///< indices of each at once
-    AxisRanges outer_{};
+    AxisRanges whole_{};
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "oracle/program/functions.h"
 
@@ -84,6 +86,24 @@ Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
         default:
             return larger(x, y);
     }
+}
+
+/// The two of which the product has the fewest elements.
+std::pair<std::size_t, std::size_t> smallest_product(const std::vector<Numbers>& factors) {
+    std::pair<std::size_t, std::size_t> best{0, 1};
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+        for (std::size_t k = i + 1; k < factors.size(); ++k) {
+            double size = double(factors[i].size());
+            for (std::size_t axis = 0; axis < factors[k].axes.size(); ++axis) {
+                if (factors[i].position_of(factors[k].axes[axis]) < 0)
+                    size *= double(factors[k].extents[axis]);
+            }
+            if (size < least) best = {i, k};
+            least = std::min(least, size);
+        }
+    }
+    return best;
 }
 
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
@@ -236,8 +256,48 @@ Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const 
     return combined<1>({&x}, false, [&](const auto& one) { return function_of(function, one[0]); });
 }
 
+/// An input at indices that are axes and nothing else; nullopt: they are not, or leave it.
+std::optional<Numbers> Formulas::read_straight(const ProgramNode& node, const AxisRanges& ranges) const {
+    const ProgramInput& input = call_.inputs[std::size_t(node.what)];
+    const std::vector<std::int64_t> strides = strides_of(input.shape);
+    Numbers there = {.axes = {}, .extents = {}};
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < node.list.size(); ++i) {
+        const int axis = call_.program.axis_of(node.list[i]);
+        if (axis < 0 || there.position_of(axis) >= 0) return std::nullopt;
+        const AxisRange& range = ranges[std::size_t(axis)];
+        if (range.first + range.count > input.shape[i]) return std::nullopt;
+        first += range.first * strides[i];
+        there.axes.push_back(axis);
+        there.extents.push_back(range.count);
+    }
+    Numbers result = Numbers::along(there.axes, there.extents);
+    const std::int64_t length = there.extents.empty() ? 1 : there.extents.back();
+    const int bytes = dtype_info(input.dtype).bytes;
+    std::vector<float> row(static_cast<std::size_t>(length));
+    for (std::int64_t i = 0; i < result.size(); i += length) {
+        std::int64_t at = first;
+        std::int64_t rest = i;
+        for (std::size_t k = there.extents.size(); k > 0; --k) {
+            at += rest % there.extents[k - 1] * strides[k - 1];
+            rest /= there.extents[k - 1];
+        }
+        decode_array(input.dtype,
+                     Span<const std::byte>(input.bits.data() + at * bytes, std::size_t(length * bytes)), row);
+        std::ranges::copy(row, result.value.begin() + i);
+    }
+    std::vector<int> rising = result.axes;
+    std::ranges::sort(rising);
+    std::vector<std::int64_t> extents;
+    for (const int axis : rising) extents.push_back(result.extents[std::size_t(result.position_of(axis))]);
+    return laid_out(std::move(result), rising, extents);
+}
+
 Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const {
     const ProgramArray& array = call_.program.array(node.what);
+    if (!array.is_stage) {
+        if (std::optional<Numbers> straight = read_straight(node, ranges)) return *std::move(straight);
+    }
     Numbers addresses = Numbers::of(0);
     const auto add = [&](const Numbers& index, std::int64_t first, std::int64_t extent, std::int64_t stride) {
         add_index(index, first, extent, stride, addresses);
@@ -307,21 +367,18 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
     const auto goes_along = [&](const Numbers& factor) {
         return std::ranges::all_of(node.list, [&](int axis) { return factor.position_of(axis) >= 0; });
     };
-    const auto multiply_last = [&] {
-        const Numbers last = std::move(factors.back());
-        factors.pop_back();
-        factors.back() = combined<2>({&factors.back(), &last}, false,
-                                     [](const auto& of) { return product_of(of[0], of[1]); });
+    const auto product = [](const Numbers& x, const Numbers& y) {
+        return combined<2>({&x, &y}, false, [](const auto& of) { return product_of(of[0], of[1]); });
     };
-    // A factor with the fewest axes joins its neighbour, until two are left that a product of matrices takes.
+    // Those whose product is the smallest are multiplied, until two are left that a product of matrices takes.
     while (factors.size() > 2) {
-        std::ranges::stable_sort(factors,
-                                 [](const Numbers& a, const Numbers& b) { return a.size() > b.size(); });
-        multiply_last();
+        const auto [i, k] = smallest_product(factors);
+        factors[i] = product(factors[i], factors[k]);
+        factors.erase(factors.begin() + std::ptrdiff_t(k));
     }
     if (factors.size() == 2 && goes_along(factors[0]) && goes_along(factors[1]))
         return sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_);
-    if (factors.size() == 2) multiply_last();
+    if (factors.size() == 2) factors = {product(factors[0], factors[1])};
     Numbers& terms = factors.front();
     for (const int axis : node.list) {
         if (terms.position_of(axis) >= 0) continue;

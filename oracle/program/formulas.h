@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "oracle/program/evaluate.h"
@@ -34,6 +35,7 @@ class Formulas {
  private:
     Numbers value(int number, const AxisRanges& ranges) const;
     Numbers read(const ProgramNode& node, const AxisRanges& ranges) const;
+    std::optional<Numbers> read_straight(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers call(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers of_two(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers sum_of_addends(const std::vector<Numbers>& addends) const;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "dump/schema/error.h"
+
 namespace tilescope {
 
 namespace {
@@ -15,7 +17,13 @@ std::int64_t product_of(const std::vector<std::int64_t>& extents) {
 }  // namespace
 
 Numbers Numbers::along(std::vector<int> axes, std::vector<std::int64_t> extents) {
-    const auto size = std::size_t(product_of(extents));
+    // One array that a formula needs, and what its elements may be off by.
+    constexpr std::int64_t most = std::int64_t(1) << 27;
+    const std::int64_t elements = product_of(extents);
+    if (elements > most)
+        throw Error("a formula needs " + std::to_string(elements >> 16) + " MiB at once", "program",
+                    "cut its axes into smaller blocks, or a product of many axes into stages");
+    const auto size = std::size_t(elements);
     return {.axes = std::move(axes), .extents = std::move(extents), .value = std::vector<double>(size)};
 }
 
@@ -57,8 +65,7 @@ Numbers room_for(const Numbers* const* of, std::size_t count) {
     return Numbers::along(std::move(axes), std::move(extents));
 }
 
-Numbers laid_out(const Numbers& numbers, const std::vector<int>& axes,
-                 const std::vector<std::int64_t>& extents) {
+Numbers laid_out(Numbers numbers, const std::vector<int>& axes, const std::vector<std::int64_t>& extents) {
     if (numbers.axes == axes) return numbers;
     Numbers result = Numbers::along(axes, extents);
     if (!numbers.is_exact()) result.error.resize(result.value.size());

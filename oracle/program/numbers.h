@@ -96,7 +96,6 @@ Numbers combined(const std::array<const Numbers*, n>& of, bool exact, const Make
 
 /// The same numbers along these axes in this order, which need not rise. Axes that they do not have repeat them; what they
 /// have beside these has one index.
-Numbers laid_out(const Numbers& numbers, const std::vector<int>& axes,
-                 const std::vector<std::int64_t>& extents);
+Numbers laid_out(Numbers numbers, const std::vector<int>& axes, const std::vector<std::int64_t>& extents);
 
 }  // namespace tilescope

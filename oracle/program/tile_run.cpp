@@ -156,10 +156,9 @@ AxisRange TileRun::block_range(int axis, std::int64_t block) const {
 /// Shows what is expected, and goes on from what the kernel stored.
 void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
     const OwnOrder order = own_order(program_, number, ranges, block);
-    const Numbers in_order = laid_out(numbers, order.axes, order.extents);
-    observe_(order.tile, {in_order.value, in_order.error});
+    Numbers got = laid_out(numbers, order.axes, order.extents);
+    observe_(order.tile, {got.value, got.error});
     if (options_.stored == nullptr || !options_.stored->has(number)) return;
-    Numbers got = in_order;
     std::vector<char> known(got.value.size(), 0);
     options_.stored->read(order.tile, got.value, known);
     for (std::size_t i = 0; i < known.size(); ++i) {

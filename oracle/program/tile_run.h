@@ -8,7 +8,7 @@
 
 namespace tilescope {
 
-using ObserveTile = std::function<void(const ProgramTile&, const ExpectedTile&)>;
+using ObserveTile = std::function<void(const ProgramTile&, ExpectedTile)>;
 
 /// Computes stages of a program for some indices of its axes, block by block where they go over one.
 class TileRun {

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "dump/schema/error.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
 #include "tests/oracle/attention_inputs.h"
@@ -135,6 +136,90 @@ TEST(DeclaredProgram, HealthyGemmMatches) {
         EXPECT_EQ(judged(Gemm::text, in, out, {"acc", "y"}).stage, "") << seed;
         EXPECT_EQ(judged(Gemm::text, in, out, {"y"}).stage, "") << seed;
     }
+}
+
+/// A formula of random parts, over axes i and j.
+std::string random_formula(Random& random, int depth, const std::vector<std::string>& names) {
+    const auto part = [&] { return random_formula(random, depth - 1, names); };
+    if (depth == 0)
+        return pick(random, {0, 1}) == 0 ? names[random() % names.size()]
+                                         : pick<const char*>(random, {"1.5", "0.0", "n", "i", "j"});
+    switch (random() % 12) {
+        case 0:
+            return "(" + part() + " + " + part() + ")";
+        case 1:
+            return "(" + part() + " - " + part() + ")";
+        case 2:
+            return part() + " * " + part();
+        case 3:
+            return part() + " / (1.0 + " + part() + ")";
+        case 4:
+            return "sum(j: " + part() + ")";
+        case 5:
+            return "max(j: " + part() + ")";
+        case 6:
+            return "exp(" + part() + " - " + part() + ")";
+        case 7:
+            return pick<const char*>(random, {"bf16(", "f16(", "e4m3(", "silu(", "log(", "rsqrt(", "abs("}) +
+                   part() + ")";
+        case 8:
+            return "(" + part() + " where " + part() + pick<const char*>(random, {" < ", " >= ", " == "}) +
+                   part() + " else " + part() + ")";
+        case 9:
+            return "max(" + part() + ", " + part() + ")";
+        case 10:
+            return "sum(i, j: " + part() + " * " + part() + ")";
+        default:
+            return "-" + part();
+    }
+}
+
+TEST(DeclaredProgram, NoProgramCrashesWhoJudgesIt) {
+    int judged_programs = 0;
+    for (std::uint64_t seed = 0; seed < 600; ++seed) {
+        Random random(seed);
+        std::vector<std::string> names{"a", "a[i, 0]", "a[i - 1, j]", "b", "b[j / 2]", "c", "a[j, i]"};
+        std::string text = "axes i: n by 2; j: m by 3\ninput a[i, j]; b[j]; c[i / 2]: f16\n";
+        const int stages = 1 + int(random() % 3);
+        for (int i = 0; i < stages; ++i) {
+            const std::string name = "s" + std::to_string(i);
+            const std::string indices =
+                pick<const char*>(random, {"[i, j]", "[i]", "[j, i]", "[i] over j", ""});
+            std::vector<std::string> here = names;
+            if (indices == "[i] over j") here.push_back(name);
+            text += "stage " + name + indices + pick<const char*>(random, {": f32", ": bf16", ""}) + " = " +
+                    random_formula(random, 3, here) + "\n";
+            names.push_back(name);
+            if (indices == "[i] over j") names.push_back(name + ".before");
+        }
+        text += "output s0";
+        try {
+            const Program program = parse_program(text);
+            Arrays in;
+            const std::int64_t n = between(random, 1, 5);
+            const std::int64_t m = between(random, 1, 7);
+            fill(in.add("a", {n, m}), Dtype::f32, random);
+            fill(in.add("b", {m}), Dtype::f32, random);
+            fill(in.add("c", {(n + 1) / 2}), Dtype::f16, random);
+            const ProgramCall call = bind_program(program, in.inputs);
+            Arrays out;
+            for (const ProgramArray& array : program.arrays) {
+                if (!array.is_stage || one_in(random, 3)) continue;
+                std::vector<std::int64_t> shape = shape_of(call, array);
+                if (array.over >= 0 && one_in(random, 2))
+                    shape.insert(shape.begin(), call.blocks_of(array.over));
+                fill(out.add(array.name, shape), Dtype::f32, random);
+            }
+            const StoredArrays stored(call, out.inputs);
+            const ProgramReport report = judge_program(call, stored);
+            find_mistakes(call, stored, report);
+            EXPECT_FALSE(report_text(call, report).empty());
+            ++judged_programs;
+        } catch (const Error&) {
+            // A formula that takes an index that it does not have, or nothing that can be judged.
+        }
+    }
+    EXPECT_GT(judged_programs, 50);
 }
 
 struct GemmMistake {
