@@ -1,5 +1,7 @@
 #include "oracle/program/find_mistakes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -36,6 +38,27 @@ struct Looked {
     bool is_right = false;  ///< by the program as it is
     bool is_known = true;
     double off = 0;  ///< how far it is from what that expects
+    Uncertain expected{};
+};
+
+/// Where a number lies that all elements leave open, as far as they do.
+struct Between {
+    double low = -HUGE_VAL;
+    double high = HUGE_VAL;
+
+    void take(double one, double other) {
+        low = std::max(low, std::min(one, other));
+        high = std::min(high, std::max(one, other));
+    }
+    /// The shortest number there, and its digits; nullopt: there is none, or none that is short.
+    std::optional<std::pair<double, int>> shortest() const {
+        if (!(low <= high) || !std::isfinite(low) || !std::isfinite(high)) return std::nullopt;
+        for (int digits = 1; digits <= 9; ++digits) {
+            const double number = std::stod(fmt::format("{:.{}g}", (low + high) / 2, digits));
+            if (number >= low && number <= high) return std::pair{number, digits};
+        }
+        return std::nullopt;
+    }
 };
 
 /// A part of the call: some indices of its independent axes.
@@ -67,6 +90,7 @@ class MistakeSearch {
         for (const int stage : rewritten_) {
             for (const ProgramRewrite& rewrite : rewrites_of(program_, stage)) try_out(stage, rewrite);
         }
+        for (const ProgramRewrite& rewrite : with_solved_numbers()) try_out(wrong_, rewrite);
         return best();
     }
 
@@ -151,9 +175,13 @@ class MistakeSearch {
             stored_.read(tile, got, known);
             for (std::size_t i = 0; i < got.size(); ++i)
                 part.elements.push_back(
-                    {tile.index_of(std::int64_t(i)), tile.block, got[i],
+                    {tile.index_of(std::int64_t(i)),
+                     tile.block,
+                     got[i],
                      known[i] == 0 || is_as_expected(got[i], expected.value[i], expected.error[i]),
-                     known[i] != 0, std::abs(got[i] - expected.value[i])});
+                     known[i] != 0,
+                     std::abs(got[i] - expected.value[i]),
+                     {expected.value[i], expected.error[i]}});
         };
         TileRun run = run_of(part, observe);
         run.run(last_);
@@ -169,6 +197,45 @@ class MistakeSearch {
             for (const Looked& element : part.elements)
                 (element.is_right ? right_count_ : wrong_count_) += element.is_known ? 1 : 0;
         }
+    }
+
+    /// The result times a number, or with one more term, where that is the same for all that is wrong.
+    std::vector<ProgramRewrite> with_solved_numbers() {
+        Between factor;
+        Between term;
+        std::int64_t wrong = 0;
+        for (const Part& part : parts_) {
+            for (const Looked& element : part.elements) {
+                const auto [value, error] = element.expected;
+                if (!element.is_known || element.is_right || !std::isfinite(error) ||
+                    !std::isfinite(element.off))
+                    continue;
+                ++wrong;
+                // Both were rounded as they were stored.
+                const Dtype dtype = program_.array(wrong_).dtype;
+                const double of_got = cast_bound(dtype, std::abs(element.got));
+                const double of_value = error + cast_bound(dtype, std::abs(value));
+                term.take(element.got - value - of_got - of_value, element.got - value + of_got + of_value);
+                if (!(std::abs(value) > of_value)) continue;
+                const double ratio = element.got / value;
+                const double off = (of_got + std::abs(ratio) * of_value) / (std::abs(value) - of_value);
+                factor.take(ratio - off, ratio + off);
+            }
+        }
+        // Of one element any number is right.
+        if (wrong < 4) return {};
+        const int value = program_.array(wrong_).value;
+        std::vector<ProgramRewrite> all;
+        const auto add = [&](ProgramOp op, const Between& between) {
+            const std::optional<std::pair<double, int>> number = between.shortest();
+            if (!number) return;
+            program_.nodes.push_back({.op = ProgramOp::number, .number = number->first});
+            program_.nodes.push_back({.op = op, .of = {value, int(program_.nodes.size()) - 1, -1}});
+            all.push_back({int(program_.nodes.size()) - 1, 10 + 3.4 * number->second, "number"});
+        };
+        add(ProgramOp::times, factor);
+        add(ProgramOp::plus, term);
+        return all;
     }
 
     TileRun run_of(const Part& part, const ObserveTile& observe) const {

@@ -14,7 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const tilescope::ProgramArray& array : program.arrays) {
             if (array.is_stage) tilescope::program_text(program, array.value);
         }
-    } catch (const tilescope::Error&) {
-    }
+    } catch (const tilescope::Error&) {}
     return 0;
 }
