@@ -14,6 +14,12 @@ std::string counted(std::size_t most, std::string_view what) {
     return "a program has at most " + std::to_string(most) + " " + std::string(what);
 }
 
+std::vector<std::string> dtype_names() {
+    std::vector<std::string> names;
+    for (const DtypeInfo& info : all_dtypes()) names.emplace_back(info.name);
+    return names;
+}
+
 /// Reads the statements. Formulas of stages come last, when every name is declared: a stage may take the state of a later
 /// one as it was before the block.
 class ProgramReader {
@@ -32,7 +38,7 @@ class ProgramReader {
         if (program_.outputs.empty())
             throw program_error(formulas_.token().place, "it has no output",
                                 "write `output` and the names of stages");
-        check_scopes(program_);
+        settle_scopes(program_);
         return std::move(program_);
     }
 
@@ -55,7 +61,8 @@ class ProgramReader {
             while (formulas_.passes(","));
         } else {
             throw program_error(word.place, "'" + shortened(word.text) + "' begins no statement",
-                                "begin with axes, sizes, input, stage or output");
+                                word.is(",") ? "separate axes and inputs by ;"
+                                             : "begin with axes, sizes, input, stage or output");
         }
     }
 
@@ -109,7 +116,7 @@ class ProgramReader {
         const std::optional<Dtype> dtype = dtype_from_name(word.text);
         if (!dtype)
             throw program_error(word.place, "'" + shortened(word.text) + "' is no dtype",
-                                "write f32, f16, bf16, e4m3 or e5m2");
+                                "write one of " + joined(dtype_names(), ", "));
         return *dtype;
     }
 

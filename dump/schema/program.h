@@ -68,6 +68,10 @@ enum class ProgramFunction : std::uint8_t {
 };
 std::string_view program_function_name(ProgramFunction function);
 
+/// Which state of a stage that goes over an axis. Where the text does not say it, it is that after the block in the loop of
+/// the stage, that before it in its own formula, and the last one elsewhere.
+enum class ProgramState : std::uint8_t { unsaid, before, after, last };
+
 /// A node of a formula. Nodes are numbered as in Program::nodes, operands before what is done with them.
 struct ProgramNode {
     ProgramOp op = ProgramOp::number;
@@ -75,8 +79,8 @@ struct ProgramNode {
     double number = 0;
     int what = -1;            ///< number of the size, the axis or the array, a ProgramFunction, or a Dtype
     std::vector<int> list{};  ///< read: a node for each index; sum, most, least: axes
-    /// read: of a stage that goes over an axis, as it was before the block rather than after it.
-    bool before = false;
+    ProgramState state = ProgramState::unsaid;          ///< read: of a stage that goes over an axis
+    bool says_state = false;                            ///< the text has it
     bool is_whole = false;                              ///< computed as whole numbers are: indices, bounds
     Accumulation accumulation = Accumulation::fma_f32;  ///< of a sum
     ProgramPlace place{};
@@ -102,11 +106,19 @@ struct ProgramArray {
     ProgramPlace place{};
 };
 
+/// Stages that go through the blocks of an axis together, one block after the other; each once where `axis` is -1.
+struct ProgramLoop {
+    int axis = -1;
+    int first = 0;  ///< array
+    int end = 0;    ///< one behind the last
+};
+
 struct Program {
     std::vector<ProgramAxis> axes;
     std::vector<std::string> sizes;
     std::vector<ProgramArray> arrays;  ///< inputs, and then stages
     std::vector<int> outputs;          ///< stages
+    std::vector<ProgramLoop> loops;    ///< of all stages, in their order
     std::vector<ProgramNode> nodes;
 
     const ProgramNode& node(int number) const { return nodes[static_cast<std::size_t>(number)]; }
@@ -114,6 +126,8 @@ struct Program {
     /// The axis that is this node and nothing else; -1: it is none.
     int axis_of(int number) const { return node(number).op == ProgramOp::axis ? node(number).what : -1; }
     int array_named(std::string_view name) const;  ///< -1: none
+    /// Number of the loop of a stage.
+    int loop_of(int stage) const;
 };
 
 /// What a text may have, so that nobody is kept busy by one.

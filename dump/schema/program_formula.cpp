@@ -28,9 +28,9 @@ constexpr std::array<FunctionName, 13> functions = {{{ProgramFunction::exp, "exp
                                                      {ProgramFunction::softplus, "softplus"},
                                                      {ProgramFunction::abs, "abs"}}};
 
-constexpr std::array<std::string_view, 20> words = {
-    "axes", "sizes", "input", "stage", "output", "where",  "else", "and", "or",  "not",
-    "inf",  "from",  "over",  "by",    "scale",  "before", "in",   "sum", "max", "min"};
+constexpr std::array<std::string_view, 19> words = {
+    "axes", "sizes", "input", "stage", "output", "where", "else", "and", "or", "not",
+    "inf",  "from",  "over",  "by",    "scale",  "in",    "sum",  "max", "min"};
 
 struct Sign {
     std::string_view text;
@@ -194,7 +194,10 @@ int ProgramFormulaReader::comparison() {
     if (found == comparisons.end()) return left;
     const ProgramToken sign = token();
     ++at_;
-    return of_two(found->op, left, sum(), sign);
+    const int both_sides = of_two(found->op, left, sum(), sign);
+    if (std::ranges::any_of(comparisons, [&](const Sign& s) { return token().is(s.text); }))
+        throw program_error(token().place, "a comparison of three", "write two of them with `and` between");
+    return both_sides;
 }
 
 int ProgramFormulaReader::sum() {
@@ -295,6 +298,12 @@ int ProgramFormulaReader::named(const ProgramToken& word) {
                     .is_whole = true,
                     .place = word.place});
     if (const int array = program_.array_named(word.text); array >= 0) return element(array, word);
+    if (token().is("(")) {
+        std::vector<std::string> names;
+        for (const FunctionName& known : functions) names.emplace_back(known.name);
+        throw program_error(word.place, "'" + shortened(word.text) + "' is no function",
+                            "there are sum, max, min, " + joined(names, ", ") + ", and casts as bf16(x)");
+    }
     throw program_error(word.place, "'" + shortened(word.text) + "' is not declared",
                         taken_program_name(word.text).empty()
                             ? "declare it as an axis, a size, an input or a stage"
@@ -354,8 +363,15 @@ int ProgramFormulaReader::element(int array, const ProgramToken& word) {
         node.list = program_.array(array).indices;
     }
     if (passes(".")) {
-        expect("before", "for the state before the block, or nothing for that after it");
-        node.before = true;
+        const ProgramToken state = name("a state: before or after the block, or the last one");
+        node.state = state.is("before")  ? ProgramState::before
+                     : state.is("after") ? ProgramState::after
+                     : state.is("last")  ? ProgramState::last
+                                         : ProgramState::unsaid;
+        if (node.state == ProgramState::unsaid)
+            throw program_error(state.place, "'" + shortened(state.text) + "' is no state",
+                                "write before, after or last");
+        node.says_state = true;
     }
     return add(std::move(node));
 }

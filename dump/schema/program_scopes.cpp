@@ -14,8 +14,8 @@ using Axes = std::bitset<ProgramLimits::axes>;
 /// Goes through the formulas of a stage and knows which axes have an index there.
 class ScopeCheck {
  public:
-    ScopeCheck(const Program& program, int stage, const std::vector<ProgramLoop>& loops)
-        : program_(program), stage_(stage), array_(program.array(stage)), loops_(loops) {}
+    ScopeCheck(const Program& program, int stage)
+        : program_(program), stage_(stage), array_(program.array(stage)), loops_(program.loops) {}
 
     void run() {
         Axes fixed;
@@ -42,12 +42,6 @@ class ScopeCheck {
 
  private:
     const std::string& name_of(int axis) const { return program_.axes[std::size_t(axis)].name; }
-
-    int loop_of(int array) const {
-        const auto loop = std::ranges::find_if(
-            loops_, [&](const ProgramLoop& l) { return l.first <= array && array < l.end; });
-        return loop == loops_.end() ? -1 : int(loop - loops_.begin());
-    }
 
     void check(int number, Axes fixed) {
         const ProgramNode& node = program_.node(number);
@@ -76,7 +70,8 @@ class ScopeCheck {
     Axes along(const ProgramNode& node, Axes fixed) {
         for (const int axis : node.list) {
             // All of it, whatever index it has outside. Of the axis of a loop there are not all yet.
-            const bool is_of_loop = loops_[std::size_t(loop_of(stage_))].axis == axis && axis != array_.over;
+            const bool is_of_loop =
+                loops_[std::size_t(program_.loop_of(stage_))].axis == axis && axis != array_.over;
             if (fixed[std::size_t(axis)] && is_of_loop)
                 throw program_error(
                     node.place, name_of(axis) + " goes from block to block here, and not all of it is there",
@@ -101,20 +96,24 @@ class ScopeCheck {
             }
         }
         const ProgramArray& read = program_.array(node.what);
-        if (node.before && (read.over < 0 || !fixed[std::size_t(read.over)]))
-            throw program_error(
-                node.place, read.name + " has no state before a block here",
-                read.over < 0 ? "only stages that go over an axis have" : "leave .before out");
+        const bool is_of_block = node.says_state && node.state != ProgramState::last;
+        if (node.says_state && (read.over < 0 || (is_of_block && !fixed[std::size_t(read.over)])))
+            throw program_error(node.place, read.name + " has no such state here",
+                                read.over < 0 ? "only stages that go over an axis have states"
+                                              : "leave it out for the last one");
         if (!read.is_stage) return;
         const bool is_itself = node.what == stage_;
         if (is_itself && (read.over < 0 || at_start_))
             throw program_error(node.place, read.name + " is made of itself",
                                 "write `over AXIS` behind its indices");
-        const bool same_loop = loop_of(node.what) == loop_of(stage_);
-        if (node.what > stage_ && !(node.before && same_loop))
+        const bool same_loop = program_.loop_of(node.what) == program_.loop_of(stage_);
+        if (same_loop && node.says_state && node.state == ProgramState::last)
+            throw program_error(node.place, read.name + " has no last state in its own loop",
+                                "take it in a stage behind the loop");
+        if (node.what > stage_ && !(node.state == ProgramState::before && same_loop))
             throw program_error(node.place, read.name + " is not computed yet",
                                 "declare it before " + array_.name + ", or read it .before in the same loop");
-        const int axis = loops_[std::size_t(loop_of(stage_))].axis;
+        const int axis = loops_[std::size_t(program_.loop_of(stage_))].axis;
         if (!same_loop || axis < 0 || !has_axis(program_, read, axis)) return;
         for (std::size_t i = 0; i < read.indices.size(); ++i) {
             if (program_.axis_of(read.indices[i]) != axis || program_.axis_of(node.list[i]) == axis) continue;
@@ -153,37 +152,81 @@ bool has_axis(const Program& program, const ProgramArray& array, int axis) {
     return std::ranges::any_of(array.indices, [&](int index) { return program.axis_of(index) == axis; });
 }
 
-std::vector<ProgramLoop> program_loops(const Program& program) {
+namespace {
+
+/// Whether a formula says that it takes the state of a block of this axis.
+bool takes_block(const Program& program, int number, int axis) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && node.says_state && node.state != ProgramState::last &&
+        program.array(node.what).over == axis)
+        return true;
+    return std::ranges::any_of(
+        node.of, [&](int operand) { return operand >= 0 && takes_block(program, operand, axis); });
+}
+
+/// A stage with an element for each index of an axis goes through the blocks with states over it, where one of these
+/// follows it, or where it says that it takes the state of a block.
+std::vector<ProgramLoop> loops_of(const Program& program) {
     const int count = int(program.arrays.size());
-    // The axis of the loop that the stages from this one on could share.
-    const auto begins = [&](int stage) {
+    const auto follows = [&](int stage, int axis) {
+        for (int i = stage; i < count; ++i) {
+            if (program.array(i).over == axis) return true;
+            if (!has_axis(program, program.array(i), axis)) return false;
+        }
+        return false;
+    };
+    const auto axis_of = [&](int stage, int before) {
+        const ProgramArray& array = program.array(stage);
+        if (array.over >= 0) return array.over;
         for (int axis = 0; axis < int(program.axes.size()); ++axis) {
-            for (int i = stage; i < count; ++i) {
-                if (program.array(i).over == axis) return axis;
-                if (!has_axis(program, program.array(i), axis)) break;
-            }
+            if (!has_axis(program, array, axis)) continue;
+            if (follows(stage, axis) || (axis == before && takes_block(program, array.value, axis)))
+                return axis;
         }
         return -1;
     };
     std::vector<ProgramLoop> loops;
     for (int i = 0; i < count; ++i) {
-        const ProgramArray& array = program.array(i);
-        if (!array.is_stage) continue;
-        const int before = loops.empty() ? -2 : loops.back().axis;
-        const bool joins =
-            array.over >= 0 ? array.over == before : before >= 0 && has_axis(program, array, before);
-        const int axis = joins ? before : array.over >= 0 ? array.over : begins(i);
-        if (!joins && (axis != before || loops.empty())) loops.push_back({axis, i, i});
+        if (!program.array(i).is_stage) continue;
+        const int before = loops.empty() ? -1 : loops.back().axis;
+        const int axis = axis_of(i, before);
+        if (loops.empty() || axis != before) loops.push_back({axis, i, i});
         loops.back().end = i + 1;
     }
     return loops;
 }
 
-void check_scopes(const Program& program) {
+void settle_states(Program& program, int number, int stage) {
+    ProgramNode& node = program.nodes[std::size_t(number)];
+    if (node.op == ProgramOp::read && node.state == ProgramState::unsaid &&
+        program.array(node.what).over >= 0) {
+        const bool in_loop = program.loop_of(node.what) == program.loop_of(stage);
+        node.state = node.what == stage ? ProgramState::before
+                     : in_loop          ? ProgramState::after
+                                        : ProgramState::last;
+    }
+    for (const int operand : node.of) {
+        if (operand >= 0) settle_states(program, operand, stage);
+    }
+}
+
+}  // namespace
+
+int Program::loop_of(int stage) const {
+    const auto loop =
+        std::ranges::find_if(loops, [&](const ProgramLoop& l) { return l.first <= stage && stage < l.end; });
+    return loop == loops.end() ? -1 : int(loop - loops.begin());
+}
+
+void settle_scopes(Program& program) {
     check_extents(program);
-    const std::vector<ProgramLoop> loops = program_loops(program);
+    program.loops = loops_of(program);
     for (int i = 0; i < int(program.arrays.size()); ++i) {
-        if (program.array(i).is_stage) ScopeCheck(program, i, loops).run();
+        const ProgramArray& array = program.array(i);
+        if (!array.is_stage) continue;
+        settle_states(program, array.value, i);
+        if (array.start >= 0) settle_states(program, array.start, i);
+        ScopeCheck(program, i).run();
     }
 }
 

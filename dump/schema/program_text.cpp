@@ -137,7 +137,10 @@ class Teller {
                 text += (text.back() == '[' ? "" : ", ") + within(index, loosest);
             text += "]";
         }
-        return node.before ? text + ".before" : text;
+        if (!node.says_state) return text;
+        return text + (node.state == ProgramState::before  ? ".before"
+                       : node.state == ProgramState::after ? ".after"
+                                                           : ".last");
     }
 
     std::string reduction(const ProgramNode& node) const {

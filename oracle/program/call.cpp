@@ -1,6 +1,7 @@
 #include "oracle/program/call.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -100,7 +101,7 @@ class Binder {
         for (std::size_t i = 0; i < known_.size(); ++i) {
             if (!known_[i])
                 throw Error("this size is not known", call_.program.sizes[i],
-                            "give it: no shape of an input has it");
+                            "give it in sizes: no input has an axis of just this extent");
             call_.sizes.push_back(*known_[i]);
         }
         for (const ProgramAxis& axis : call_.program.axes) take_axis(axis);
@@ -179,6 +180,15 @@ class Binder {
             throw Error(
                 "it has " + std::to_string(input.bits.size()) + " bytes, which are not those of its shape",
                 array.name, "give all of its elements");
+        if (input.dtype == array.dtype) return;
+        for (std::int64_t i = 0; i < elements; ++i) {
+            const double value = element_of(input, i);
+            if (std::isnan(value) || double(decode(array.dtype, encode(array.dtype, value))) == value)
+                continue;
+            throw Error("it holds " + std::to_string(value) + ", which is no number of " +
+                            std::string(dtype_info(array.dtype).name),
+                        array.name, "give what the kernel was given, or declare f32");
+        }
     }
 
     ProgramCall call_;

@@ -151,6 +151,7 @@ Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<in
     RowNorms norms;
     Packed packed;
     for (std::int64_t i = 0; i < batch.size; ++i) {
+        elements_computed() += rows.size * cols.size * terms.size / 16;
         const Matrix a = matrix_at(a_all.value, i * rows.size * terms.size, rows.size, terms.size);
         const Matrix b = matrix_at(b_all.value, i * cols.size * terms.size, cols.size, terms.size);
         norms.take(a);

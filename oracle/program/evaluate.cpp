@@ -18,21 +18,28 @@ constexpr std::int64_t worthwhile = 1 << 13;
 /// Tiles that wait to be shown.
 constexpr std::int64_t at_once = 64;
 
-/// Whether every read of a stage along `axis` has the index of that axis itself.
-bool reads_itself(const Program& program, int number, int axis) {
+/// Whether every read of one of the stages along `axis` has the index of that axis itself.
+bool reads_itself(const Program& program, int number, int axis, std::span<const int> stages) {
     const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::read) {
+    const bool is_read = node.op == ProgramOp::read;
+    if (!is_read && std::ranges::find(node.list, axis) != node.list.end()) return false;
+    if (is_read && std::ranges::find(stages, node.what) != stages.end()) {
         const ProgramArray& array = program.array(node.what);
-        for (std::size_t i = 0; array.is_stage && i < node.list.size(); ++i) {
+        for (std::size_t i = 0; i < node.list.size(); ++i) {
             if (program.axis_of(array.indices[i]) == axis && program.axis_of(node.list[i]) != axis)
                 return false;
         }
     }
-    return std::ranges::find(node.list, axis) == node.list.end() || node.op == ProgramOp::read
-               ? std::ranges::all_of(
-                     node.of,
-                     [&](int operand) { return operand < 0 || reads_itself(program, operand, axis); })
-               : false;
+    return std::ranges::all_of(
+        node.of, [&](int operand) { return operand < 0 || reads_itself(program, operand, axis, stages); });
+}
+
+std::vector<int> stages_of(const Program& program) {
+    std::vector<int> stages;
+    for (int i = 0; i < int(program.arrays.size()); ++i) {
+        if (program.array(i).is_stage) stages.push_back(i);
+    }
+    return stages;
 }
 
 class Evaluation {
@@ -59,7 +66,8 @@ class Evaluation {
  private:
     /// Along axes that every index goes through by itself, as many indices at once as are worth it.
     void choose_tiles() {
-        independent_ = independent_axes(program_);
+        stages_ = stages_of(program_);
+        independent_ = independent_axes(program_, stages_);
         std::int64_t size = largest_stage();
         for (const int axis : independent_) {
             const bool is_cut = program_.axes[std::size_t(axis)].block >= 0;
@@ -113,7 +121,7 @@ class Evaluation {
         const ObserveTile keep = [&](const ProgramTile& tile, ExpectedTile expected) {
             made.emplace_back(tile, std::move(expected));
         };
-        TileRun(call_, options_, outer, keep).run(int(program_.arrays.size()) - 1);
+        TileRun(call_, options_, outer, keep).run(stages_);
         return made;
     }
 
@@ -162,6 +170,7 @@ class Evaluation {
     const Program& program_;
     const ProgramOptions& options_;
     const ObserveTile& observe_;
+    std::vector<int> stages_;
     std::vector<int> independent_;
     std::vector<std::int64_t> steps_;  ///< indices of each at once
     AxisRanges whole_{};
@@ -185,14 +194,14 @@ std::vector<std::int64_t> ProgramTile::index_of(std::int64_t i) const {
     return index;
 }
 
-std::vector<int> independent_axes(const Program& program) {
+std::vector<int> independent_axes(const Program& program, std::span<const int> stages) {
     std::vector<int> axes;
     for (int axis = 0; axis < int(program.axes.size()); ++axis) {
-        const bool is_independent = std::ranges::all_of(program.arrays, [&](const ProgramArray& array) {
-            if (!array.is_stage) return true;
+        const bool is_independent = std::ranges::all_of(stages, [&](int stage) {
+            const ProgramArray& array = program.array(stage);
             return array.over != axis && has_axis(program, array, axis) &&
-                   reads_itself(program, array.value, axis) &&
-                   (array.start < 0 || reads_itself(program, array.start, axis));
+                   reads_itself(program, array.value, axis, stages) &&
+                   (array.start < 0 || reads_itself(program, array.start, axis, stages));
         });
         if (is_independent) axes.push_back(axis);
     }

@@ -59,7 +59,8 @@ struct ProgramOptions {
 void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
                       const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe);
 
-/// Axes along which every stage is computed for each index by itself: all stages have them, and read others at the same index.
-std::vector<int> independent_axes(const Program& program);
+/// Axes along which these stages are computed for each index by itself: all of them have it, and read each other at the same
+/// index.
+std::vector<int> independent_axes(const Program& program, std::span<const int> stages);
 
 }  // namespace tilescope

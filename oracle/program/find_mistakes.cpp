@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <ranges>
+#include <utility>
 
 #include "oracle/program/rewrites.h"
 #include "oracle/program/tile_run.h"
@@ -22,6 +24,8 @@ constexpr std::size_t other_parts = 4;
 /// Of the elements that were wrong, and of those that were right, that a mistake has to explain.
 constexpr double most_of_wrong = 0.98;
 constexpr double most_of_right = 0.998;
+/// Work that a search does at most: about ten seconds of one core.
+constexpr std::int64_t most_elements = 300'000'000;
 
 bool reads(const Program& program, int number, int array) {
     const ProgramNode& node = program.node(number);
@@ -81,17 +85,22 @@ class MistakeSearch {
         options_.stored = &stored;
     }
 
-    std::vector<ProgramMistake> run() {
+    FoundMistakes run() {
         choose_stages();
         choose_parts();
         for (Part& part : parts_) look_at(part);
         count();
         if (wrong_count_ == 0) return {};
-        for (const int stage : rewritten_) {
-            for (const ProgramRewrite& rewrite : rewrites_of(program_, stage)) try_out(stage, rewrite);
+        std::vector<bool> there(program_.arrays.size());
+        for (std::size_t i = 0; i < there.size(); ++i)
+            there[i] = !program_.arrays[i].is_stage || whole_.contains(int(i));
+        for (const int stage : rewritten_) there[std::size_t(stage)] = true;
+        // The stage itself first.
+        for (const int stage : rewritten_ | std::views::reverse) {
+            for (const ProgramRewrite& rewrite : rewrites_of(program_, stage, there)) try_out(stage, rewrite);
         }
         for (const ProgramRewrite& rewrite : with_solved_numbers()) try_out(wrong_, rewrite);
-        return best();
+        return {best(), is_cut_off_};
     }
 
  private:
@@ -107,7 +116,8 @@ class MistakeSearch {
             needed[std::size_t(reader)] = true;
             for (int i = 0; i < count; ++i) {
                 if (program_.array(i).is_stage && !stored_.has(i) &&
-                    reads(program_, program_.array(reader).value, i))
+                    (reads(program_, program_.array(reader).value, i) ||
+                     (program_.array(reader).start >= 0 && reads(program_, program_.array(reader).start, i))))
                     open.push_back(i);
             }
         }
@@ -129,7 +139,7 @@ class MistakeSearch {
         for (std::size_t axis = 0; axis < call_.extents.size(); ++axis)
             part.ranges[axis] = {0, call_.extents[axis]};
         const ProgramArray& array = program_.array(wrong_);
-        for (const int axis : independent_axes(program_)) {
+        for (const int axis : independent_axes(program_, rewritten_)) {
             for (std::size_t i = 0; i < array.indices.size(); ++i) {
                 if (program_.axis_of(array.indices[i]) != axis) continue;
                 const std::int64_t extent = call_.extents[std::size_t(axis)];
@@ -184,12 +194,9 @@ class MistakeSearch {
                      {expected.value[i], expected.error[i]}});
         };
         TileRun run = run_of(part, observe);
-        run.run(last_);
+        run.run(rewritten_);
         part.results.resize(program_.arrays.size());
-        for (int i = 0; i <= last_; ++i) {
-            if (program_.array(i).is_stage && !whole_.contains(i))
-                part.results[std::size_t(i)] = run.stored(i);
-        }
+        for (const int stage : rewritten_) part.results[std::size_t(stage)] = run.stored(stage);
     }
 
     void count() {
@@ -231,7 +238,8 @@ class MistakeSearch {
             if (!number) return;
             program_.nodes.push_back({.op = ProgramOp::number, .number = number->first});
             program_.nodes.push_back({.op = op, .of = {value, int(program_.nodes.size()) - 1, -1}});
-            all.push_back({int(program_.nodes.size()) - 1, 10 + 3.4 * number->second, "number"});
+            all.push_back(
+                {int(program_.nodes.size()) - 1, std::nullopt, 10 + 3.4 * number->second, "number"});
         };
         add(ProgramOp::times, factor);
         add(ProgramOp::plus, term);
@@ -245,15 +253,23 @@ class MistakeSearch {
     }
 
     void try_out(int stage, const ProgramRewrite& rewrite) {
-        int& value = program_.arrays[std::size_t(stage)].value;
-        const int healthy = std::exchange(value, rewrite.value);
+        if (elements_computed() - begun_ > most_elements) {
+            is_cut_off_ = true;
+            return;
+        }
+        ProgramArray& array = program_.arrays[std::size_t(stage)];
+        const int value = std::exchange(array.value, rewrite.value);
+        const Dtype dtype = std::exchange(array.dtype, rewrite.dtype.value_or(array.dtype));
         Outcome outcome = outcome_of(stage);
-        value = healthy;
+        array.value = value;
+        array.dtype = dtype;
         if (!outcome.is_possible) return;
         ProgramMistake mistake{.stage = stage,
                                .slot = rewrite.slot,
                                .becomes = program_text(program_, rewrite.value),
                                .bits = rewrite.bits};
+        if (rewrite.dtype)
+            mistake.becomes = std::string(dtype_info(*rewrite.dtype).name) + ": " + mistake.becomes;
         mistake.healthy = double(right_count_) / double(right_count_ + wrong_count_);
         if (outcome.broken > 0) {
             const std::optional<Rule> rule = rule_of(outcome);
@@ -298,7 +314,7 @@ class MistakeSearch {
             for (int i = 0; i < stage && !goes_round_; ++i) {
                 if (!part.results[std::size_t(i)].states.empty()) run.know(i, part.results[std::size_t(i)]);
             }
-            run.run(last_);
+            run.run(rewritten_);
             if (double(outcome.unexplained) > (1 - most_of_wrong) * double(wrong_count_)) return outcome;
         }
         outcome.broken = std::int64_t(outcome.changed_wrongly.size());
@@ -393,6 +409,8 @@ class MistakeSearch {
     std::vector<int> rewritten_;
     int last_ = -1;  ///< stage that has to be computed
     bool goes_round_ = false;
+    std::int64_t begun_ = elements_computed();
+    bool is_cut_off_ = false;
     std::map<int, StoredStage> whole_;  ///< as it was stored
     std::vector<Part> parts_;
     std::int64_t wrong_count_ = 0;
@@ -402,8 +420,8 @@ class MistakeSearch {
 
 }  // namespace
 
-std::vector<ProgramMistake> find_mistakes(const ProgramCall& call, const StoredTiles& stored,
-                                          const ProgramReport& report, ProgramOptions options) {
+FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
+                            ProgramOptions options) {
     if (report.first_wrong < 0) return {};
     return MistakeSearch(call, stored, report, options).run();
 }

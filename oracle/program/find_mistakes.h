@@ -8,7 +8,7 @@ namespace tilescope {
 
 /// The mistakes that explain what is wrong: the shortest, and those that are as good beside it; none where nothing was wrong, or nothing explains it.
 /// It replays parts of the call: rows and columns around elements that are wrong, and around others.
-std::vector<ProgramMistake> find_mistakes(const ProgramCall& call, const StoredTiles& stored,
-                                          const ProgramReport& report, ProgramOptions options = {});
+FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
+                            ProgramOptions options = {});
 
 }  // namespace tilescope

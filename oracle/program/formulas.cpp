@@ -323,9 +323,9 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
     }
     const std::int64_t size = stage.states.front().size();
     std::int64_t state = std::int64_t(stage.states.size()) - 1;
-    if (array.over >= 0 && ranges[std::size_t(array.over)].count > 0) {
+    if (node.state == ProgramState::before || node.state == ProgramState::after) {
         Numbers blocks = Numbers::along({array.over}, {ranges[std::size_t(array.over)].count});
-        const bool is_before = node.before || node.what == stage_;
+        const bool is_before = node.state == ProgramState::before;
         for (std::int64_t i = 0; i < blocks.size(); ++i) {
             const std::int64_t index = ranges[std::size_t(array.over)].first + i;
             blocks.value[std::size_t(i)] =

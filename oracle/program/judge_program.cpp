@@ -174,20 +174,25 @@ std::string place_text(const Program& program, int stage, const ProgramElement& 
                        program.axes[std::size_t(array.over)].name);
 }
 
-std::string report_text(const ProgramCall& call, const ProgramReport& report,
-                        std::span<const ProgramMistake> mistakes) {
+std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
-    std::string text = fmt::format("{:<12} {:>12} {:>10} {:>12} {:>12}  state\n", "stage", "compared",
-                                   "outside", "max |diff|", "of budget");
+    const bool some_not_judged =
+        std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.not_judged > 0; });
+    const auto not_judged = [&](const auto& of) {
+        return some_not_judged ? fmt::format(" {:>10}", of) : std::string();
+    };
+    std::string text = fmt::format("{:<12} {:>12} {:>10}{} {:>12} {:>12}  state\n", "stage", "compared",
+                                   "outside", not_judged("not judged"), "max |diff|", "of budget");
     for (const StageVerdict& verdict : report.stages) {
         const bool is_first = verdict.stage == report.first_wrong;
         const std::string state = is_first                                 ? "FIRST WRONG"
                                   : verdict.outside > 0                    ? "wrong"
                                   : verdict.not_judged == verdict.compared ? "not judged"
                                                                            : "ok";
-        text += fmt::format("{:<12} {:>12} {:>10} {:>12.3g} {:>12.3g}  {}\n",
-                            program.array(verdict.stage).name, verdict.compared, verdict.outside,
-                            verdict.largest_difference, verdict.budget_used, state);
+        text +=
+            fmt::format("{:<12} {:>12} {:>10}{} {:>12.3g} {:>12.3g}  {}\n", program.array(verdict.stage).name,
+                        verdict.compared, verdict.outside, not_judged(verdict.not_judged),
+                        verdict.largest_difference, verdict.budget_used, state);
     }
     if (report.first_wrong < 0) return text + "match\n";
     const StageVerdict& wrong = report.verdict_of(report.first_wrong);
@@ -195,12 +200,14 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report,
         text += fmt::format("{}: got {:.9g}, expected {:.9g} +- {:.3g}\n",
                             place_text(program, wrong.stage, element), element.got, element.expected,
                             element.tolerance);
+    const std::vector<ProgramMistake>& mistakes = found.mistakes;
     for (const ProgramMistake& mistake : mistakes)
         text += fmt::format(
             "{}: {} = {}{}\n  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
             mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
             mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
             100 * mistake.healthy);
+    if (found.is_cut_off) text += "the search for a formula that explains it was cut off\n";
     const ProgramArray& array = program.array(wrong.stage);
     return text + fmt::format("diverged: {} is the first wrong stage, declared as {}\n", array.name,
                               program_text(program, array.value));

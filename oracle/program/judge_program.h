@@ -61,6 +61,11 @@ struct ProgramMistake {
     bool operator==(const ProgramMistake&) const = default;
 };
 
+struct FoundMistakes {
+    std::vector<ProgramMistake> mistakes{};
+    bool is_cut_off = false;  ///< the search took too long, and was not made to its end
+};
+
 struct ProgramReport {
     std::vector<StageVerdict> stages;  ///< that were stored, in the order of the program
     int first_wrong = -1;              ///< array; -1: it matches
@@ -77,7 +82,7 @@ std::string place_text(const Program& program, int stage, const ProgramElement& 
 
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,
-                        std::span<const ProgramMistake> mistakes = {});
+                        const FoundMistakes& found = {});
 
 /// Whether an element agrees with what is expected of it.
 bool is_as_expected(double got, double expected, double tolerance);

@@ -24,7 +24,13 @@ Numbers Numbers::along(std::vector<int> axes, std::vector<std::int64_t> extents)
         throw Error("a formula needs " + std::to_string(elements >> 16) + " MiB at once", "program",
                     "cut its axes into smaller blocks, or a product of many axes into stages");
     const auto size = std::size_t(elements);
+    elements_computed() += elements;
     return {.axes = std::move(axes), .extents = std::move(extents), .value = std::vector<double>(size)};
+}
+
+std::int64_t& elements_computed() {
+    thread_local std::int64_t elements = 0;
+    return elements;
 }
 
 int Numbers::position_of(int axis) const {

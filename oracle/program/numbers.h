@@ -29,6 +29,9 @@ struct Numbers {
     int position_of(int axis) const;
 };
 
+/// Elements that this thread has computed so far: how searches know what they have spent.
+std::int64_t& elements_computed();
+
 /// Where an element of some numbers stands, for each element along other axes: those that they have not repeat them.
 class Walk {
  public:

@@ -65,7 +65,8 @@ std::vector<ProgramOp> comparisons_like(ProgramOp op) {
 
 class Rewriter {
  public:
-    Rewriter(Program& program, int stage) : program_(program), stage_(stage) {}
+    Rewriter(Program& program, int stage, const std::vector<bool>& there)
+        : program_(program), stage_(stage), there_(there) {}
 
     std::vector<ProgramRewrite> all() {
         const ProgramArray array = program_.array(stage_);
@@ -74,6 +75,10 @@ class Rewriter {
         if (array.over >= 0) fixed.set(std::size_t(array.over));
         std::vector<ProgramRewrite> found = at(array.value, fixed);
         of_result(array, found);
+        if (array.dtype != Dtype::f32) {
+            ++places_;
+            found.push_back({array.value, Dtype::f32, 4, "type"});
+        }
         // Which of the places it is costs as much for all of them.
         for (ProgramRewrite& rewrite : found) rewrite.bits += bits_among(places_);
         return found;
@@ -113,7 +118,7 @@ class Rewriter {
         const std::vector<Tried> here = tried(number, node, fixed);
         if (!here.empty()) ++places_;
         for (const Tried& one : here)
-            found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+            found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         if (node.op == ProgramOp::read) {
             of_indices(node, fixed, found);
             return found;
@@ -223,7 +228,13 @@ class Rewriter {
         for (const ProgramOp op : comparisons_like(node.op))
             all.push_back({of_two(op, node.of[0], node.of[1]), "guard"});
         const bool is_whole = program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole;
-        if (!is_whole) return all;
+        if (!is_whole) {
+            // Numbers that stand for an index.
+            for (const double by : {1.0, -1.0})
+                all.push_back(
+                    {of_two(node.op, node.of[0], of_two(ProgramOp::plus, node.of[1], real(by))), "guard"});
+            return all;
+        }
         // One less is another comparison, where that is among them.
         const bool is_other = node.op == ProgramOp::at_most || node.op == ProgramOp::more;
         for (const std::int64_t by : {-1, 2, -2}) {
@@ -300,9 +311,16 @@ class Rewriter {
         std::vector<Tried> all;
         const ProgramArray array = program_.array(node.what);
         if (array.over >= 0 && node.what != stage_) {
-            ProgramNode other = node;
-            other.before = !node.before;
-            if (fixed[std::size_t(array.over)]) all.push_back({add(other), "state"});
+            const bool in_loop = program_.loop_of(node.what) == program_.loop_of(stage_);
+            for (const ProgramState state : {ProgramState::before, ProgramState::after, ProgramState::last}) {
+                const bool is_there =
+                    state == ProgramState::last ? !in_loop : bool(fixed[std::size_t(array.over)]);
+                if (state == node.state || !is_there) continue;
+                ProgramNode other = node;
+                other.state = state;
+                other.says_state = true;
+                all.push_back({add(other), "state"});
+            }
         }
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
@@ -311,12 +329,16 @@ class Rewriter {
         // Another array in its place.
         for (int i = 0; i < int(program_.arrays.size()) && i <= stage_; ++i) {
             const ProgramArray& other = program_.array(i);
-            if (i == node.what || (i == stage_ && other.over < 0) ||
+            if (!there_[std::size_t(i)] || i == node.what || (i == stage_ && other.over < 0) ||
                 other.indices.size() != array.indices.size())
                 continue;
             ProgramNode instead = node;
             instead.what = i;
-            instead.before = false;
+            instead.says_state = false;
+            instead.state = other.over < 0                                    ? ProgramState::unsaid
+                            : i == stage_                                     ? ProgramState::before
+                            : program_.loop_of(i) == program_.loop_of(stage_) ? ProgramState::after
+                                                                              : ProgramState::last;
             all.push_back({add(instead), "operand"});
         }
         return all;
@@ -339,7 +361,7 @@ class Rewriter {
             }
             ++places_;
             for (const Tried& one : here)
-                found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+                found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         }
     }
 
@@ -405,7 +427,7 @@ class Rewriter {
         }
         ++places_;
         for (const Tried& one : here)
-            found.push_back({one.node, 4 + bits_among(here.size()) + one.bits, one.slot});
+            found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
     }
 
     /// The formula at another index of an axis: what is stored belongs there.
@@ -432,13 +454,14 @@ class Rewriter {
 
     Program& program_;
     int stage_;
+    const std::vector<bool>& there_;
     std::size_t places_ = 0;
 };
 
 }  // namespace
 
-std::vector<ProgramRewrite> rewrites_of(Program& program, int stage) {
-    return Rewriter(program, stage).all();
+std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there) {
+    return Rewriter(program, stage, there).all();
 }
 
 int chosen_where(Program& program, int value, int condition, int otherwise) {

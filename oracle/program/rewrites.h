@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,16 @@ namespace tilescope {
 
 /// A formula of a program in which one thing stands otherwise.
 struct ProgramRewrite {
-    int value = -1;   ///< node: the formula with it
-    double bits = 0;  ///< what it takes to say what and where
-    std::string
-        slot;  ///< what it is that stands otherwise: "index", "factor", "term", "function", "range", ...
+    int value = -1;                ///< node: the formula with it
+    std::optional<Dtype> dtype{};  ///< that the result is stored in; nullopt: as it is declared
+    double bits = 0;               ///< what it takes to say what and where
+    /// What it is that stands otherwise: "index", "factor", "term", "function", "range", ...
+    std::string slot{};
 };
 
 /// All formulas that differ from `value`, that of stage `stage`, in one place. Their nodes are added to the program, whose
-/// formulas stay as they are.
-std::vector<ProgramRewrite> rewrites_of(Program& program, int stage);
+/// formulas stay as they are. Arrays that are `there` may stand in place of others.
+std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there);
 
 /// `value where condition else otherwise`.
 int chosen_where(Program& program, int value, int condition, int otherwise);

@@ -83,16 +83,25 @@ TileRun::TileRun(const ProgramCall& call, const ProgramOptions& options, const A
       known_(program_.arrays.size()),
       view_(program_.arrays.size()) {}
 
-void TileRun::run(int last) {
-    for (const ProgramLoop& loop : program_loops(program_)) {
-        const int end = std::min(loop.end, last + 1);
-        for (int i = loop.first; i < end; ++i) prepare(i);
-        const std::int64_t blocks = loop.axis < 0 ? 1 : call_.blocks_of(loop.axis);
+void TileRun::run(std::span<const int> stages) {
+    for (std::size_t first = 0; first < stages.size();) {
+        const ProgramLoop& loop = program_.loops[std::size_t(program_.loop_of(stages[first]))];
+        std::size_t end = first;
+        while (end < stages.size() && stages[end] < loop.end) ++end;
+        const std::span<const int> together = stages.subspan(first, end - first);
+        for (const int stage : together) prepare(stage);
+        // Where all states are known there is nothing to carry.
+        const bool carries = std::ranges::any_of(together, [&](int stage) {
+            return known_[std::size_t(stage)] == nullptr && program_.array(stage).over >= 0;
+        });
+        const int axis = carries ? loop.axis : -1;
+        const std::int64_t blocks = carries ? call_.blocks_of(axis) : 1;
         for (std::int64_t block = 0; block < blocks; ++block) {
-            for (int i = loop.first; i < end; ++i) {
-                if (known_[std::size_t(i)] == nullptr) run_stage(i, loop.axis, block);
+            for (const int stage : together) {
+                if (known_[std::size_t(stage)] == nullptr) run_stage(stage, axis, block);
             }
         }
+        first = end;
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "dump/schema/program_scopes.h"
@@ -21,8 +22,8 @@ class TileRun {
     void know(int stage, const StoredStage& stored) {
         known_[std::size_t(stage)] = view_[std::size_t(stage)] = &stored;
     }
-    /// All stages that are not known, up to this one.
-    void run(int last);
+    /// These stages, which rise, and take from others only what is known.
+    void run(std::span<const int> stages);
 
     /// What it has computed, or knows, of a stage.
     const StoredStage& stored(int stage) const { return *view_[std::size_t(stage)]; }

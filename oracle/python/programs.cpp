@@ -30,8 +30,7 @@ std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
     for (const auto& [name, array] : arrays) {
         const auto& [dtype_name, bits] = array;
         const std::optional<Dtype> dtype = dtype_from_name(dtype_name);
-        if (!dtype)
-            throw Error("'" + dtype_name + "' is no dtype", name, "choose f32, f16, bf16, e4m3 or e5m2");
+        if (!dtype) throw Error("'" + dtype_name + "' is no dtype", name, "choose one of FORMAT.md");
         ProgramInput input{*dtype, {}, {static_cast<const std::byte*>(bits.data()), bits.nbytes()}};
         for (std::size_t i = 0; i < bits.ndim(); ++i) input.shape.push_back(std::int64_t(bits.shape(i)));
         inputs[name] = std::move(input);
@@ -43,6 +42,7 @@ std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
 struct Held {
     std::string text;
     std::string first_wrong;
+    bool is_cut_off = false;
     std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, double, double>> stages;
     std::vector<std::tuple<std::string, std::string, std::string, std::string, double, double>> mistakes;
 };
@@ -58,12 +58,13 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
     for (const StageVerdict& stage : report.stages)
         held.stages.emplace_back(program.array(stage.stage).name, stage.compared, stage.outside,
                                  stage.not_judged, stage.largest_difference, stage.budget_used);
-    std::vector<ProgramMistake> mistakes;
-    if (causes) mistakes = find_mistakes(call, arrays, report);
-    for (const ProgramMistake& mistake : mistakes)
+    FoundMistakes found;
+    if (causes) found = find_mistakes(call, arrays, report);
+    held.is_cut_off = found.is_cut_off;
+    for (const ProgramMistake& mistake : found.mistakes)
         held.mistakes.emplace_back(program.array(mistake.stage).name, mistake.slot, mistake.becomes,
                                    mistake.where, mistake.explained, mistake.bits);
-    held.text = report_text(call, report, mistakes);
+    held.text = report_text(call, report, found);
     return held;
 }
 
@@ -74,7 +75,8 @@ void bind_programs(nb::module_& module) {
         .def_ro("text", &Held::text)
         .def_ro("first_wrong", &Held::first_wrong)
         .def_ro("stages", &Held::stages)
-        .def_ro("mistakes", &Held::mistakes);
+        .def_ro("mistakes", &Held::mistakes)
+        .def_ro("is_cut_off", &Held::is_cut_off);
     nb::class_<Program>(module, "Program")
         .def("__init__",
              [](Program* program, const std::string& text) { new (program) Program(parse_program(text)); })

@@ -48,7 +48,7 @@ TEST(Program, StagesThatGoThroughAnAxisTogetherAreOneLoop) {
         stage h over t = h + sum(t: v)
         stage z[c] = w * h
         output z)");
-    const std::vector<ProgramLoop> loops = program_loops(program);
+    const std::vector<ProgramLoop> loops = program.loops;
     ASSERT_EQ(loops.size(), 2);
     EXPECT_EQ(loops[0].axis, 1);
     EXPECT_EQ(program.array(loops[0].first).name, "y");
@@ -129,6 +129,9 @@ TEST(Program, ErrorsSayWhereTheyAre) {
         {"axes i: n\ninput x[i]\nstage y[i] = sum(i: x) in half\noutput y", 3, 27},
         {"axes i: n\ninput x[i]\nstage y[i] = 1e999\noutput y", 3, 14},
         {"axes i: n\ninput x[i]\nstage y[i] = 3x\noutput y", 3, 15},
+        {"axes i: n\ninput x[i]\nstage y[i] = slu(x)\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x where 1 <= i < 3 else 0.0\noutput y", 3, 29},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.before\noutput z", 4, 11},
         {"axes i: n; j: i\nstage y[i] = 1.0\noutput y", 1, 15},
         {"axes i: n\nstage y[i] = 1.0", 2, 17},
         {"axes i: n\nloop i", 2, 1},

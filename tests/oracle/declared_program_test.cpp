@@ -124,7 +124,7 @@ Found judged(const char* text, const Arrays& inputs, const Arrays& outputs,
     Found found;
     found.report = judge_program(call, tiles);
     if (found.report.first_wrong >= 0) found.stage = program.array(found.report.first_wrong).name;
-    found.mistakes = find_mistakes(call, tiles, found.report);
+    found.mistakes = find_mistakes(call, tiles, found.report).mistakes;
     return found;
 }
 

@@ -117,6 +117,9 @@ class ProgramTest(unittest.TestCase):
         ]:
             with self.subTest(word=word, sizes=sizes), self.assertRaisesRegex(tilescope.Error, f"^{word}:"):
                 program.judge(inputs, stored, sizes=sizes)
+        narrow = tilescope.Program("axes i: n\ninput x[i]: f16\nstage z[i] = x * 2.0\noutput z")
+        with self.assertRaisesRegex(tilescope.Error, "^x: it holds 0.1"):
+            narrow.judge({"x": x * np.float32(0.1)}, {"z": x})
         with self.assertRaises(TypeError):
             program.judge({"x": [1, 2]}, {"z": x}, sizes={"c": 1, "m": 1})
 

@@ -148,7 +148,7 @@ class LinearAttention:
         output o, h"""
     mistakes = {
         "state_not_decayed": ("h", "h + sum(i: k * exp(g[b, min(i / 16 * 16 + 15, tokens - 1)] - g) * v)"),
-        "state_after_chunk": ("o", "sum(d: q * exp(g) * h) + sum(j: s * v[b, j, e])"),
+        "state_after_chunk": ("o", "sum(d: q * exp(g) * h.after) + sum(j: s * v[b, j, e])"),
         "diagonal_hidden": ("o", None),
         "not_carried": ("h", "sum(i: k * exp(g[b, min(i / 16 * 16 + 15, tokens - 1)] - g) * v)"),
     }
@@ -277,7 +277,39 @@ class CrossEntropy:
         return {"m": np.stack(ms), "l": np.stack(ls), "loss": loss.astype(F32)}
 
 
-ALL = {kind.__name__: kind() for kind in (Gemm, RmsNorm, Rotary, LinearAttention, DeltaRule, CrossEntropy)}
+class TwoPassSoftmax:
+    """The probabilities behind the loop that makes maximum and sum: they take the last state."""
+
+    text = """
+        axes   t: tokens; c: classes by 32
+        input  x[t, c]: f16
+        stage  m[t] over c = max(m, max(c: x)) from -inf
+        stage  l[t] over c = l * (exp(m.before - m) where m.before > -inf else 0.0) + sum(c: exp(x - m))
+        stage  p[t, c] = exp(x - m) / l
+        output p"""
+    mistakes = {
+        "running_state": ("p", "exp(x - m.after) / l"),
+        "sum_missing": ("p", "exp(x - m)"),
+    }
+
+    def draw(self, random):
+        return {"x": half(normal(random, int(random.integers(1, 20)), int(random.integers(1, 200)), scale=3))}
+
+    def mistaken(self, random):
+        return {"x": half(normal(random, 16, 100, scale=3))}
+
+    def run(self, x, mistake=None):
+        out = CrossEntropy().run({"x": x["x"], "target": np.zeros(x["x"].shape, F32)})
+        m, l = out["m"], out["l"]
+        logits = x["x"].astype(F32)
+        last = m[-1][:, None]
+        if mistake == "running_state":
+            last = m[np.arange(logits.shape[1]) // 32].T
+        p = np.exp(logits - last)
+        return {"m": m, "l": l, "p": p if mistake == "sum_missing" else (p / l[-1][:, None]).astype(F32)}
+
+
+ALL = {kind.__name__: kind() for kind in (Gemm, RmsNorm, Rotary, LinearAttention, DeltaRule, CrossEntropy, TwoPassSoftmax)}
 
 
 def measure(calls):

@@ -43,6 +43,7 @@ class ProgramReport:
     first_wrong: str | None  #: stage; None: it matches
     stages: tuple[StageVerdict, ...]
     mistakes: tuple[Mistake, ...]  #: the shortest, and those that explain as much
+    search_cut_off: bool  #: it took too long, and there may be others
 
     @property
     def matches(self) -> bool:
@@ -110,6 +111,7 @@ class Program:
             held.first_wrong or None,
             tuple(StageVerdict(*stage) for stage in held.stages),
             tuple(Mistake(*mistake) for mistake in held.mistakes),
+            held.is_cut_off,
         )
 
     def check(self, inputs: Mapping[str, Array], stored: Mapping[str, Array], **options: Any) -> ProgramReport:
