@@ -300,6 +300,7 @@ int ProgramFormulaReader::named(const ProgramToken& word) {
     if (const int array = program_.array_named(word.text); array >= 0) return element(array, word);
     if (token().is("(")) {
         std::vector<std::string> names;
+        names.reserve(functions.size());
         for (const FunctionName& known : functions) names.emplace_back(known.name);
         throw program_error(word.place, "'" + shortened(word.text) + "' is no function",
                             "there are sum, max, min, " + joined(names, ", ") + ", and casts as bf16(x)");
