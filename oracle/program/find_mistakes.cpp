@@ -81,6 +81,7 @@ class MistakeSearch {
           stored_(stored),
           wrong_(report.first_wrong),
           options_(options),
+          report_(report),
           verdict_(report.verdict_of(wrong_)) {
         options_.stored = &stored;
     }
@@ -267,7 +268,7 @@ class MistakeSearch {
         ProgramMistake mistake{.stage = stage,
                                .slot = rewrite.slot,
                                .becomes = program_text(program_, rewrite.value),
-                               .bits = rewrite.bits};
+                               .bits = rewrite.bits + (stage == wrong_ ? 0 : 2)};
         if (rewrite.dtype)
             mistake.becomes = std::string(dtype_info(*rewrite.dtype).name) + ": " + mistake.becomes;
         mistake.healthy = double(right_count_) / double(right_count_ + wrong_count_);
@@ -280,8 +281,13 @@ class MistakeSearch {
         }
         mistake.explained =
             1 - double(outcome.broken + outcome.unexplained) / double(right_count_ + wrong_count_);
-        found_.push_back(std::move(mistake));
+        found_.push_back({std::move(mistake), rewrite.value});
     }
+
+    struct Found {
+        ProgramMistake mistake;
+        int value = -1;
+    };
 
     /// What a rewrite makes of the elements.
     struct Outcome {
@@ -385,17 +391,45 @@ class MistakeSearch {
         return best;
     }
 
+    /// Whether stages that were right would not be, with the mistake in what they take as well.
+    bool is_contradicted(const Found& found) {
+        const int stage = found.mistake.stage;
+        const bool has_others = std::ranges::any_of(report_.stages, [&](const StageVerdict& other) {
+            return other.stage != wrong_ && other.outside == 0 && other.stage > stage &&
+                   takes_part_in(stage, other.stage);
+        });
+        if (stage == wrong_ || !has_others || !found.mistake.where.empty()) return false;
+        ProgramArray& array = program_.arrays[std::size_t(stage)];
+        const int value = std::exchange(array.value, found.value);
+        const ProgramReport with = judge_program(call_, stored_, options_);
+        array.value = value;
+        return std::ranges::any_of(with.stages, [&](const StageVerdict& verdict) {
+            return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
+        });
+    }
+
+    /// Whether a stage is computed from another, directly or by way of what was not stored.
+    bool takes_part_in(int stage, int reader) const {
+        if (reads(program_, program_.array(reader).value, stage)) return true;
+        for (int i = 0; i < reader; ++i) {
+            if (i != stage && program_.array(i).is_stage && !stored_.has(i) &&
+                reads(program_, program_.array(reader).value, i) && takes_part_in(stage, i))
+                return true;
+        }
+        return false;
+    }
+
     std::vector<ProgramMistake> best() {
-        if (found_.empty()) return {};
-        std::ranges::stable_sort(found_, {}, &ProgramMistake::bits);
+        std::ranges::stable_sort(found_, {}, [](const Found& found) { return found.mistake.bits; });
         std::vector<ProgramMistake> all;
-        for (const ProgramMistake& mistake : found_) {
-            if (mistake.bits > found_.front().bits + 1 || all.size() == 4) break;
+        for (const Found& found : found_) {
+            const ProgramMistake& mistake = found.mistake;
+            if (!all.empty() && (mistake.bits > all.front().bits + 1 || all.size() == 4)) break;
             const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
                        other.where == mistake.where;
             });
-            if (!is_told) all.push_back(mistake);
+            if (!is_told && !is_contradicted(found)) all.push_back(mistake);
         }
         return all;
     }
@@ -405,6 +439,7 @@ class MistakeSearch {
     const StoredTiles& stored_;
     int wrong_;
     ProgramOptions options_;
+    const ProgramReport& report_;
     const StageVerdict& verdict_;
     std::vector<int> rewritten_;
     int last_ = -1;  ///< stage that has to be computed
@@ -415,7 +450,7 @@ class MistakeSearch {
     std::vector<Part> parts_;
     std::int64_t wrong_count_ = 0;
     std::int64_t right_count_ = 0;
-    std::vector<ProgramMistake> found_;
+    std::vector<Found> found_;
 };
 
 }  // namespace

@@ -78,14 +78,23 @@ Uncertain chosen(Uncertain x, Uncertain condition, Uncertain otherwise) {
 Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
     switch (op) {
         case ProgramOp::times:
-            return product_of(x, y);
+            return in_range(product_of(x, y));
         case ProgramOp::quotient:
-            return quotient_of(x, y);
+            return in_range(quotient_of(x, y));
         case ProgramOp::smaller:
             return negative(larger(negative(x), negative(y)));
         default:
             return larger(x, y);
     }
+}
+
+Numbers ranged(Numbers numbers) {
+    for (std::size_t i = 0; i < numbers.value.size(); ++i) {
+        const Uncertain number = in_range({numbers.value[i], numbers.error[i]});
+        numbers.value[i] = number.value;
+        numbers.error[i] = number.error;
+    }
+    return numbers;
 }
 
 /// The two of which the product has the fewest elements.
@@ -211,7 +220,7 @@ Numbers Formulas::sum_of_addends(const std::vector<Numbers>& addends) const {
     return combined<2>({&sum, &magnitudes}, false, [=](const auto& of) {
         const bool is_number = std::isfinite(of[0].value);
         const double unknown_error = std::isinf(of[0].error) ? not_known : 0;
-        return Uncertain{of[0].value, is_number ? of[0].error + roundings * of[1].value : unknown_error};
+        return in_range({of[0].value, is_number ? of[0].error + roundings * of[1].value : unknown_error});
     });
 }
 
@@ -222,7 +231,7 @@ Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) cons
         addends_of(node.of[1], node.op == ProgramOp::minus, ranges, addends);
         if (addends.size() > 2) return sum_of_addends(addends);
         return combined<2>({&addends[0], &addends[1]}, false,
-                           [](const auto& of) { return added(of[0], of[1]); });
+                           [](const auto& of) { return in_range(added(of[0], of[1])); });
     }
     const Numbers x = value(node.of[0], ranges);
     const Numbers y = value(node.of[1], ranges);
@@ -249,11 +258,12 @@ Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const 
     if (function == ProgramFunction::exp && of.op == ProgramOp::minus) {
         const Numbers x = value(of.of[0], ranges);
         const Numbers y = value(of.of[1], ranges);
-        return combined<2>({&x, &y}, false,
-                           [](const auto& both) { return exponential_of_difference(both[0], both[1]); });
+        return combined<2>({&x, &y}, false, [](const auto& both) {
+            return in_range(exponential_of_difference(both[0], both[1]));
+        });
     }
     const Numbers x = value(node.of[0], ranges);
-    return combined<1>({&x}, false, [&](const auto& one) { return function_of(function, one[0]); });
+    return combined<1>({&x}, false, [&](const auto& one) { return in_range(function_of(function, one[0])); });
 }
 
 /// An input at indices that are axes and nothing else; nullopt: they are not, or leave it.
@@ -368,7 +378,8 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
         return std::ranges::all_of(node.list, [&](int axis) { return factor.position_of(axis) >= 0; });
     };
     const auto product = [](const Numbers& x, const Numbers& y) {
-        return combined<2>({&x, &y}, false, [](const auto& of) { return product_of(of[0], of[1]); });
+        return combined<2>({&x, &y}, false,
+                           [](const auto& of) { return in_range(product_of(of[0], of[1])); });
     };
     // Those whose product is the smallest are multiplied, until two are left that a product of matrices takes.
     while (factors.size() > 2) {
@@ -377,7 +388,7 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
         factors.erase(factors.begin() + std::ptrdiff_t(k));
     }
     if (factors.size() == 2 && goes_along(factors[0]) && goes_along(factors[1]))
-        return sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_);
+        return ranged(sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_));
     if (factors.size() == 2) factors = {product(factors[0], factors[1])};
     Numbers& terms = factors.front();
     for (const int axis : node.list) {
@@ -386,7 +397,7 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
         std::ranges::fill(ones.value, 1.0);
         terms = combined<2>({&terms, &ones}, terms.is_exact(), [](const auto& of) { return of[0]; });
     }
-    if (node.op == ProgramOp::sum) return sum_of_terms(terms, node.list, node.accumulation, model_);
+    if (node.op == ProgramOp::sum) return ranged(sum_of_terms(terms, node.list, node.accumulation, model_));
     return node.op == ProgramOp::most ? largest_of(terms, node.list) : smallest_of(terms, node.list);
 }
 

@@ -45,7 +45,8 @@ constexpr std::array<FunctionBound, 13> bounds = {{
     {[](double x) { return std::sqrt(x); }, 0, 4, 0, 0, 0},
     {[](double x) { return 1 / std::sqrt(x); }, 0, 6, 0, 0, 0},
     {[](double x) { return std::tanh(x); }, 0, 4, 0, 0, -open},
-    {sigmoid, 0, 10, 2, 0, -open},
+    // Or (1 + tanh(x / 2)) / 2, which loses what is left of 1.
+    {sigmoid, 0, 10, 2, 2, -open},
     {[](double x) { return x * sigmoid(x); }, 1.0999, 11, 2, 0, -open},
     // 1 + erf(x) loses what is left of 1, which x multiplies.
     {gelu, 1.1290, 4, 0, 0, -open},
@@ -70,10 +71,25 @@ Uncertain function_of(ProgramFunction function, Uncertain x) {
     }
     if (!std::isfinite(value)) return {value, std::isnan(carried) || carried > 0 ? open : 0};
     const double reach = std::isfinite(x.value) ? std::abs(x.value) : 0;
-    const double of_gelu = function == ProgramFunction::gelu ? 3 * reach : 0;
+    // exp(-x) of what it is made of may be infinite.
+    const bool may_vanish =
+        (function == ProgramFunction::sigmoid || function == ProgramFunction::silu) && x.value < -80;
+    if (may_vanish) carried += std::abs(value);
+    // What 1 + erf(x), or 1 + tanh(x / 2), lost of 1 is multiplied with x.
+    const double of_gelu = function == ProgramFunction::gelu   ? 3 * reach
+                           : function == ProgramFunction::silu ? 2 * reach
+                                                               : 0;
     const double rounded =
         std::abs(value) * (f.relative + f.relative_to_argument * reach) + f.absolute + of_gelu;
     return {value, carried + u_f32 * rounded + (rounded > 0 ? flush_to_zero : 0)};
+}
+
+Uncertain in_range(Uncertain x) {
+    constexpr double most = std::numeric_limits<float>::max();
+    const double magnitude = std::abs(x.value);
+    if (!(magnitude + x.error > most) || !std::isfinite(magnitude) || std::isinf(x.error)) return x;
+    if (magnitude - x.error > most * (1 + u_f32)) return {std::copysign(open, x.value), 0};
+    return {x.value, open};
 }
 
 Uncertain exponential_of_difference(Uncertain x, Uncertain y) {

@@ -14,6 +14,9 @@ namespace tilescope {
 /// Sources: CUDA C++ Programming Guide, mathematical functions; for sigmoid and what is made of it, its formula.
 Uncertain function_of(ProgramFunction function, Uncertain x);
 
+/// As float32 holds it: beyond its largest number comes infinity, and near that either.
+Uncertain in_range(Uncertain x);
+
 /// exp(x - y), where compilers fuse products into the difference, and kernels take the exponential of base two.
 Uncertain exponential_of_difference(Uncertain x, Uncertain y);
 

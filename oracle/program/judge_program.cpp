@@ -31,11 +31,16 @@ class Tallied {
             const double tolerance = expected.error[i];
             ++verdict.compared;
             // Nothing is expected of what is computed from NaN.
-            if (std::isnan(value) || std::isinf(tolerance) || (tolerance > 0 && tolerance >= around)) {
+            if (std::isnan(value) || std::isinf(tolerance)) {
                 ++verdict.not_judged;
                 continue;
             }
             if (is_as_expected(got[i], value, tolerance)) {
+                // Whatever is around would have passed.
+                if (tolerance > 0 && tolerance >= around && around > 0) {
+                    ++verdict.not_judged;
+                    continue;
+                }
                 const double difference = std::isfinite(value) ? std::abs(got[i] - value) : 0;
                 verdict.largest_difference = std::max(verdict.largest_difference, difference);
                 if (tolerance > 0)

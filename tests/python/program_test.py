@@ -123,6 +123,47 @@ class ProgramTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             program.judge({"x": [1, 2]}, {"z": x}, sizes={"c": 1, "m": 1})
 
+    def test_what_should_be_zero_is_judged(self):
+        program = tilescope.Program("axes n: rows; m: cols; k: depth\ninput a[n, k]; w[m, k]\nstage y[n, m] = sum(k: a * w)\noutput y")
+        a, w = np.zeros((4, 8), np.float32), np.ones((3, 8), np.float32)
+        self.assertTrue(program.judge({"a": a, "w": w}, {"y": np.zeros((4, 3), np.float32)}).matches)
+        for wrong in (5, np.nan):
+            report = program.judge({"a": a, "w": w}, {"y": np.full((4, 3), wrong, np.float32)})
+            self.assertEqual(report.first_wrong, "y", report.text)
+
+    def test_float32_ends_where_it_ends(self):
+        x = np.array([-200, -88.5, -60, 0, 60, 88, 89, 200], np.float32)
+        with np.errstate(all="ignore"):
+            exponential = np.exp(x)
+            for formula, value in [
+                ("exp(x)", exponential),
+                ("x / (1.0 + exp(-x))", x / (1 + np.exp(-x))),
+                ("silu(x)", x / (1 + np.exp(-x))),
+                ("sigmoid(x)", 1 / (1 + np.exp(-x))),
+                ("x * 3.0e38", x * np.float32(3e38)),
+                ("exp(x) / (1.0 + exp(x))", exponential / (1 + exponential)),
+            ]:
+                program = tilescope.Program(f"axes i: n\ninput x[i]\nstage y[i] = {formula}\noutput y")
+                report = program.judge({"x": x}, {"y": value.astype(np.float32)})
+                self.assertTrue(report.matches, f"{formula}\n{report.text}")
+
+    def test_what_explains_one_stage_and_breaks_another_is_not_told(self):
+        program = tilescope.Program(
+            "axes t: n; v: m\ninput x[t, v]\nstage s[t] = sum(v: x * x)\nstage a[t] = s * 2.0\nstage b[t, v] = x / s\noutput a, b")
+        x = programs.normal(np.random.default_rng(0), 6, 8)
+        sums = np.sum(x * x, axis=1)
+        wrong = x / np.max(x * x, axis=1)[:, None]
+        alone = program.judge({"x": x}, {"b": wrong})
+        self.assertIn("max(v: x * x)", [mistake.becomes for mistake in alone.mistakes], alone.text)
+        both = program.judge({"x": x}, {"a": sums * 2, "b": wrong})
+        self.assertEqual(both.first_wrong, "b")
+        self.assertNotIn("max(v: x * x)", [mistake.becomes for mistake in both.mistakes], both.text)
+
+    def test_bytes_in_the_other_order(self):
+        program = tilescope.Program("axes i: n\ninput x[i]: f16; c\nstage y[i] = x * c\noutput y")
+        x = np.arange(1, 9).astype(">f2")
+        self.assertTrue(program.judge({"x": x, "c": 2.0}, {"y": (x.astype(np.float32) * 2).astype(">f4")}).matches)
+
     def test_an_axis_that_is_too_long_is_refused_before_memory_is_taken(self):
         program = tilescope.Program("axes i: n; j: m\ninput x[i]\nstage y[j] = sum(i: x)\nstage z = max(j: y)\noutput z")
         with self.assertRaisesRegex(tilescope.Error, "MiB"):

@@ -54,6 +54,8 @@ def _torch_bits(what, tensor, codes_of):
 
 def _numpy_bits(what, array, codes_of):
     dtype = _dtype_of(what, array.dtype.name, codes_of)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     return HostBits(array.view(BITS[array.dtype.itemsize]), dtype)
 
 

@@ -102,7 +102,8 @@ class Program:
         codes_of = dtypes or {}
 
         def bits(arrays: Mapping[str, Array]) -> dict[str, tuple[str, Any]]:
-            all_bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in arrays.items()}
+            whole = {name: np.array(array, np.float32) if np.isscalar(array) else array for name, array in arrays.items()}
+            all_bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in whole.items()}
             return {name: (each.dtype, np.asarray(each.bits, order="C")) for name, each in all_bits.items()}
 
         held = self._program.judge(bits(inputs), bits(stored), dict(sizes or {}), causes)
