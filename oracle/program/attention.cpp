@@ -393,6 +393,7 @@ void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std
 }
 
 const std::vector<float>& RecordedAttention::tile_of(Stage stage, const TileId& id) const {
+    const std::scoped_lock lock(reading_);
     const auto [found, is_new] = tiles_.try_emplace({stage, id});
     if (is_new && recording_.has_tile(stage, id)) {
         found->second.resize(std::size_t(tile_shape(recording_.problem(), stage).elements()));

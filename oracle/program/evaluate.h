@@ -33,7 +33,7 @@ struct ExpectedTile {
     std::vector<double> error;
 };
 
-/// What a kernel stored of the stages of a program.
+/// What a kernel stored of the stages of a program. Thread-safe.
 class StoredTiles {
  public:
     virtual ~StoredTiles() = default;
