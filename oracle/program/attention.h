@@ -42,7 +42,7 @@ class RecordedAttention final : public StoredTiles {
 
     const Recording& recording_;
     std::vector<std::optional<Stage>> stages_;  ///< as Program::arrays
-    mutable std::mutex reading_;  ///< tiles are asked for from several threads
+    mutable std::mutex reading_;                ///< tiles are asked for from several threads
     mutable std::map<std::pair<Stage, TileId>, std::vector<float>> tiles_;
 };
 
