@@ -136,7 +136,8 @@ struct ProgramLimits {
     static constexpr std::size_t stages = 64;
     static constexpr std::size_t inputs = 64;
     static constexpr std::size_t axes = 16;
-    static constexpr int depth = 64;  ///< of parentheses
+    static constexpr int depth = 64;            ///< of parentheses
+    static constexpr int formula_depth = 1000;  ///< of operations on what others leave, as in x + x + x
 };
 
 /// The program that a text declares.

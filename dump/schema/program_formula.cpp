@@ -119,6 +119,14 @@ ProgramToken ProgramFormulaReader::name(std::string_view of_what) {
 }
 
 int ProgramFormulaReader::add(ProgramNode node) {
+    int depth = 0;
+    for (const int operand : node.of) {
+        if (operand >= 0) depth = std::max(depth, depths_[std::size_t(operand)] + 1);
+    }
+    // Who walks through a formula goes as deep.
+    if (depth > ProgramLimits::formula_depth)
+        throw program_error(node.place, "the formula is too long", "put a part of it in a stage of its own");
+    depths_.push_back(depth);
     program_.nodes.push_back(std::move(node));
     return int(program_.nodes.size()) - 1;
 }

@@ -51,6 +51,7 @@ class ProgramFormulaReader {
     const std::vector<ProgramToken>& tokens_;
     std::size_t at_ = 0;
     int depth_ = 0;
+    std::vector<int> depths_{};  ///< of the formula that each node ends
 };
 
 /// What a name is that the language has for itself: "a function", "a dtype", "a word of the language"; "": none.

@@ -10,6 +10,7 @@
 #include <ranges>
 #include <utility>
 
+#include "dump/schema/error.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/tile_run.h"
 
@@ -124,14 +125,11 @@ class MistakeSearch {
         }
         for (int i = 0; i < count; ++i) {
             if (!program_.array(i).is_stage) continue;
-            if (needed[std::size_t(i)]) {
-                rewritten_.push_back(i);
-                last_ = std::max(last_, i);
-            }
+            if (needed[std::size_t(i)]) rewritten_.push_back(i);
             if (i != wrong_ && stored_.has(i)) whole_.emplace(i, stored_stage(call_, options_, i));
         }
         // A stage that takes the state of a later one goes with it.
-        goes_round_ = last_ > wrong_;
+        goes_round_ = rewritten_.back() > wrong_;
     }
 
     /// Around an element: neighbours along the axes that every index goes through by itself.
@@ -261,7 +259,13 @@ class MistakeSearch {
         ProgramArray& array = program_.arrays[std::size_t(stage)];
         const int value = std::exchange(array.value, rewrite.value);
         const Dtype dtype = std::exchange(array.dtype, rewrite.dtype.value_or(array.dtype));
-        Outcome outcome = outcome_of(stage);
+        Outcome outcome;
+        try {
+            outcome = outcome_of(stage);
+        } catch (const Error&) {
+            // It needs too much memory at once.
+            is_cut_off_ = true;
+        }
         array.value = value;
         array.dtype = dtype;
         if (!outcome.is_possible) return;
@@ -281,12 +285,13 @@ class MistakeSearch {
         }
         mistake.explained =
             1 - double(outcome.broken + outcome.unexplained) / double(right_count_ + wrong_count_);
-        found_.push_back({std::move(mistake), rewrite.value});
+        found_.push_back({std::move(mistake), rewrite.value, rewrite.dtype.value_or(array.dtype)});
     }
 
     struct Found {
         ProgramMistake mistake;
         int value = -1;
+        Dtype dtype = Dtype::f32;
     };
 
     /// What a rewrite makes of the elements.
@@ -401,8 +406,10 @@ class MistakeSearch {
         if (stage == wrong_ || !has_others || !found.mistake.where.empty()) return false;
         ProgramArray& array = program_.arrays[std::size_t(stage)];
         const int value = std::exchange(array.value, found.value);
+        const Dtype dtype = std::exchange(array.dtype, found.dtype);
         const ProgramReport with = judge_program(call_, stored_, options_);
         array.value = value;
+        array.dtype = dtype;
         return std::ranges::any_of(with.stages, [&](const StageVerdict& verdict) {
             return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
         });
@@ -442,7 +449,6 @@ class MistakeSearch {
     const ProgramReport& report_;
     const StageVerdict& verdict_;
     std::vector<int> rewritten_;
-    int last_ = -1;  ///< stage that has to be computed
     bool goes_round_ = false;
     std::int64_t begun_ = elements_computed();
     bool is_cut_off_ = false;
@@ -458,7 +464,12 @@ class MistakeSearch {
 FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
                             ProgramOptions options) {
     if (report.first_wrong < 0) return {};
-    return MistakeSearch(call, stored, report, options).run();
+    try {
+        return MistakeSearch(call, stored, report, options).run();
+    } catch (const Error&) {
+        // What is wrong is known: that a search for more takes too much memory is no reason to leave it out.
+        return {.is_cut_off = true};
+    }
 }
 
 }  // namespace tilescope

@@ -76,11 +76,11 @@ Uncertain function_of(ProgramFunction function, Uncertain x) {
         (function == ProgramFunction::sigmoid || function == ProgramFunction::silu) && x.value < -80;
     if (may_vanish) carried += std::abs(value);
     // What 1 + erf(x), or 1 + tanh(x / 2), lost of 1 is multiplied with x.
-    const double of_gelu = function == ProgramFunction::gelu   ? 3 * reach
-                           : function == ProgramFunction::silu ? 2 * reach
-                                                               : 0;
+    const double lost_of_one = function == ProgramFunction::gelu   ? 3 * reach
+                               : function == ProgramFunction::silu ? 2 * reach
+                                                                   : 0;
     const double rounded =
-        std::abs(value) * (f.relative + f.relative_to_argument * reach) + f.absolute + of_gelu;
+        std::abs(value) * (f.relative + f.relative_to_argument * reach) + f.absolute + lost_of_one;
     return {value, carried + u_f32 * rounded + (rounded > 0 ? flush_to_zero : 0)};
 }
 

@@ -159,6 +159,9 @@ TEST(Program, TextsThatWouldKeepAnyoneBusyAreRefused) {
     std::string minus = "axes i: n\ninput x[i]\nstage y[i] = ";
     for (int i = 0; i < 10000; ++i) minus += "- ";
     EXPECT_THROW(parse_program(minus + "x\noutput y"), Error);
+    std::string sum = "axes i: n\ninput x[i]\nstage y[i] = x";
+    for (int i = 0; i < 32000; ++i) sum += "+x";
+    EXPECT_THROW(parse_program(sum + "\noutput y"), Error);
     EXPECT_THROW(parse_program(std::string(ProgramLimits::text_bytes + 1, ' ')), Error);
     std::string axes = "axes a0: n";
     for (int i = 1; i < 100; ++i) axes += "; a" + std::to_string(i) + ": n";

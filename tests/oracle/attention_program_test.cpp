@@ -217,6 +217,7 @@ void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count) {
         for (auto& [stage, of] : tally.ratios)
             ratios[stage].insert(ratios[stage].end(), of.begin(), of.end());
     }
+    EXPECT_GE(ratios.size(), 7) << "stages that both readings have";
     for (auto& [stage, of] : ratios) {
         std::ranges::sort(of);
         const double median = of[of.size() / 2];

@@ -159,6 +159,14 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(both.first_wrong, "b")
         self.assertNotIn("max(v: x * x)", [mistake.becomes for mistake in both.mistakes], both.text)
 
+    def test_a_search_that_needs_too_much_memory_costs_no_verdict(self):
+        program = tilescope.Program(
+            "axes i: n; j: m; k: d\ninput a[i, k]; b[j, k]\nstage c[i, j] = sum(k: a * b)\nstage z = max(i, j: c)\noutput z")
+        a, b = (programs.normal(np.random.default_rng(seed), 600, 600) for seed in (1, 2))
+        report = program.judge({"a": a, "b": b}, {"z": np.array(5, np.float32)})
+        self.assertEqual(report.first_wrong, "z")
+        self.assertTrue(report.search_cut_off, report.text)
+
     def test_bytes_in_the_other_order(self):
         program = tilescope.Program("axes i: n\ninput x[i]: f16; c\nstage y[i] = x * c\noutput y")
         x = np.arange(1, 9).astype(">f2")
