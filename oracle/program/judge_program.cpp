@@ -79,6 +79,16 @@ class Tallied {
     std::int64_t every_ = 1;
 };
 
+/// "acc[1, 17, 3] after block 2 of k"
+std::string place_text(const Program& program, int stage, const ProgramElement& element) {
+    const ProgramArray& array = program.array(stage);
+    std::string text = array.name;
+    if (!element.index.empty()) text += fmt::format("[{}]", fmt::join(element.index, ", "));
+    if (element.block < 0) return text;
+    return fmt::format("{} after block {} of {}", text, element.block,
+                       program.axes[std::size_t(array.over)].name);
+}
+
 }  // namespace
 
 StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
@@ -168,15 +178,6 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
         throw Error("no element can be judged: its tolerances are as wide as what is expected", "program",
                     "give stages between inputs and outputs, or inputs of another size");
     return report;
-}
-
-std::string place_text(const Program& program, int stage, const ProgramElement& element) {
-    const ProgramArray& array = program.array(stage);
-    std::string text = array.name;
-    if (!element.index.empty()) text += fmt::format("[{}]", fmt::join(element.index, ", "));
-    if (element.block < 0) return text;
-    return fmt::format("{} after block {} of {}", text, element.block,
-                       program.axes[std::size_t(array.over)].name);
 }
 
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {

@@ -77,9 +77,6 @@ struct ProgramReport {
 /// Errors: Error where nothing was stored, or nothing can be told of what was.
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options = {});
 
-/// "acc[1, 17, 3] after block 2 of k"
-std::string place_text(const Program& program, int stage, const ProgramElement& element);
-
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,
                         const FoundMistakes& found = {});
