@@ -30,6 +30,7 @@ enum class ProgramOp : std::uint8_t {
     times,
     quotient,
     rest,
+    exclusive,  ///< x ^ y, of whole numbers from 0 on: addresses are swizzled by it
     smaller,
     larger,
     less,

@@ -140,8 +140,9 @@ int ProgramFormulaReader::of_two(ProgramOp op, int left, int right, const Progra
         check_real(program_, left);
         check_real(program_, right);
     }
-    if (!is_whole && op == ProgramOp::rest)
-        throw program_error(sign.place, "% of numbers that are not whole", "use it in an index or a bound");
+    if (!is_whole && (op == ProgramOp::rest || op == ProgramOp::exclusive))
+        throw program_error(sign.place, sign.text + " of numbers that are not whole",
+                            "use it in an index or a bound");
     return add(
         {.op = op, .of = {left, right, -1}, .is_whole = is_whole && !is_condition(op), .place = sign.place});
 }
@@ -196,16 +197,23 @@ int ProgramFormulaReader::opposite() {
 }
 
 int ProgramFormulaReader::comparison() {
-    const int left = sum();
+    const int left = exclusive();
     const auto* const found =
         std::ranges::find_if(comparisons, [&](const Sign& s) { return token().is(s.text); });
     if (found == comparisons.end()) return left;
     const ProgramToken sign = token();
     ++at_;
-    const int both_sides = of_two(found->op, left, sum(), sign);
+    const int both_sides = of_two(found->op, left, exclusive(), sign);
     if (std::ranges::any_of(comparisons, [&](const Sign& s) { return token().is(s.text); }))
         throw program_error(token().place, "a comparison of three", "write two of them with `and` between");
     return both_sides;
+}
+
+int ProgramFormulaReader::exclusive() {
+    int left = sum();
+    for (ProgramToken sign = token(); passes("^"); sign = token())
+        left = of_two(ProgramOp::exclusive, left, sum(), sign);
+    return left;
 }
 
 int ProgramFormulaReader::sum() {

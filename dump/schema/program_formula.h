@@ -37,6 +37,7 @@ class ProgramFormulaReader {
     int both();
     int opposite();
     int comparison();
+    int exclusive();
     int sum();
     int product();
     int factor();

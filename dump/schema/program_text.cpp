@@ -17,6 +17,7 @@ enum Binding : std::uint8_t {
     of_and,
     of_not,
     of_comparison,
+    of_exclusive,
     of_sum,
     of_product,
     of_sign,
@@ -46,18 +47,20 @@ TwoOperands two_operands(ProgramOp op) {
             return {" / ", of_product, of_sign};
         case ProgramOp::rest:
             return {" % ", of_product, of_sign};
+        case ProgramOp::exclusive:
+            return {" ^ ", of_exclusive, of_sum};
         case ProgramOp::less:
-            return {" < ", of_comparison, of_sum};
+            return {" < ", of_comparison, of_exclusive};
         case ProgramOp::at_most:
-            return {" <= ", of_comparison, of_sum};
+            return {" <= ", of_comparison, of_exclusive};
         case ProgramOp::more:
-            return {" > ", of_comparison, of_sum};
+            return {" > ", of_comparison, of_exclusive};
         case ProgramOp::at_least:
-            return {" >= ", of_comparison, of_sum};
+            return {" >= ", of_comparison, of_exclusive};
         case ProgramOp::equal:
-            return {" == ", of_comparison, of_sum};
+            return {" == ", of_comparison, of_exclusive};
         case ProgramOp::unequal:
-            return {" != ", of_comparison, of_sum};
+            return {" != ", of_comparison, of_exclusive};
         case ProgramOp::both:
             return {" and ", of_and, of_not};
         default:
@@ -114,7 +117,7 @@ class Teller {
                 return {reduction(node)};
             default: {
                 const TwoOperands of_two = two_operands(node.op);
-                const Binding of_left = of_two.binding == of_comparison ? of_sum : of_two.binding;
+                const Binding of_left = of_two.binding == of_comparison ? of_exclusive : of_two.binding;
                 return {within(node.of[0], of_left) + std::string(of_two.sign) +
                             within(node.of[1], of_two.of_right),
                         of_two.binding};

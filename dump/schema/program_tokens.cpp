@@ -17,8 +17,8 @@ bool is_letter(char c) {
 }
 
 /// The longer ones first.
-constexpr std::array<std::string_view, 20> signs = {"<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*",
-                                                    "/",  "%",  "(",  ")",  "[", "]", ",", ":", ";", "."};
+constexpr std::array<std::string_view, 21> signs = {"<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/",
+                                                    "%",  "^",  "(",  ")",  "[", "]", ",", ":", ";", "."};
 
 /// Goes through the text and knows where it is.
 class Reader {

@@ -46,6 +46,15 @@ enum class Op : std::uint8_t {
 /// variables, a real one. An expression is a value: it can be compared, printed, priced and evaluated.
 class Expr {
  public:
+    struct Node {
+        Op op = Op::number;
+        Coordinate coordinate = Coordinate::nothing;
+        std::int64_t n = 0;
+        std::int64_t k = 0;
+
+        bool operator==(const Node&) const = default;
+    };
+
     Expr() : Expr(std::int64_t(0)) {}
     // An index is written as in C: row * ld + 4.
     Expr(std::int64_t number);    // NOLINT(google-explicit-constructor)
@@ -87,22 +96,15 @@ class Expr {
     /// Whether it is this coordinate and nothing else.
     bool is(Coordinate coordinate) const;
 
+    /// Operands before what is done with them.
+    std::span<const Node> nodes() const { return {size_ == 1 ? &only_ : nodes_.get(), size_}; }
+
     bool operator==(const Expr& other) const;
 
  private:
-    struct Node {
-        Op op = Op::number;
-        Coordinate coordinate = Coordinate::nothing;
-        std::int64_t n = 0;
-        std::int64_t k = 0;
-
-        bool operator==(const Node&) const = default;
-    };
-
     explicit Expr(const Node& only) : only_(only) {}
     /// The nodes of both, one after the other, and then `last`.
     Expr(std::span<const Node> left, std::span<const Node> right, const Node& last);
-    std::span<const Node> nodes() const { return {size_ == 1 ? &only_ : nodes_.get(), size_}; }
     template <class NumberOf>
     std::int64_t evaluate(const NumberOf& number_of) const;
     template <class NumberOf>

@@ -11,50 +11,6 @@ namespace tilescope {
 
 namespace {
 
-/// With an index of each axis; nullopt where a division by 0 stands, or a number that is beyond any array.
-std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
-                                     const std::vector<std::int64_t>& axes) {
-    const ProgramNode& node = call.program.node(number);
-    constexpr std::int64_t most = std::int64_t(1) << 53;
-    std::optional<std::int64_t> x;
-    std::optional<std::int64_t> y;
-    if (node.of[0] >= 0 && !(x = whole_at(call, node.of[0], axes))) return std::nullopt;
-    if (node.op != ProgramOp::chosen && node.of[1] >= 0 && !(y = whole_at(call, node.of[1], axes)))
-        return std::nullopt;
-    std::int64_t result = 0;
-    switch (node.op) {
-        case ProgramOp::number:
-            return std::int64_t(node.number);
-        case ProgramOp::size:
-            return call.sizes[std::size_t(node.what)];
-        case ProgramOp::axis:
-            return axes[std::size_t(node.what)];
-        case ProgramOp::plus:
-            result = *x + *y;
-            break;
-        case ProgramOp::minus:
-            result = *x - *y;
-            break;
-        case ProgramOp::times:
-            if (__builtin_mul_overflow(*x, *y, &result)) return std::nullopt;
-            break;
-        case ProgramOp::quotient:
-        case ProgramOp::rest:
-            if (*y == 0) return std::nullopt;
-            return node.op == ProgramOp::quotient ? *x / *y : *x % *y;
-        case ProgramOp::smaller:
-            return std::min(*x, *y);
-        case ProgramOp::larger:
-            return std::max(*x, *y);
-        case ProgramOp::negative:
-            return -*x;
-        default:
-            return std::nullopt;
-    }
-    if (result > most || result < -most) return std::nullopt;
-    return result;
-}
-
 /// One more than the largest number that an index has.
 std::optional<std::int64_t> extent_of(const ProgramCall& call, int index) {
     std::optional<std::int64_t> most;
@@ -198,6 +154,52 @@ class Binder {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
+                                     const std::vector<std::int64_t>& axes) {
+    const ProgramNode& node = call.program.node(number);
+    constexpr std::int64_t most = std::int64_t(1) << 53;
+    std::optional<std::int64_t> x;
+    std::optional<std::int64_t> y;
+    if (node.of[0] >= 0 && !(x = whole_at(call, node.of[0], axes))) return std::nullopt;
+    if (node.op != ProgramOp::chosen && node.of[1] >= 0 && !(y = whole_at(call, node.of[1], axes)))
+        return std::nullopt;
+    std::int64_t result = 0;
+    switch (node.op) {
+        case ProgramOp::number:
+            return std::int64_t(node.number);
+        case ProgramOp::size:
+            return call.sizes[std::size_t(node.what)];
+        case ProgramOp::axis:
+            return axes[std::size_t(node.what)];
+        case ProgramOp::plus:
+            result = *x + *y;
+            break;
+        case ProgramOp::minus:
+            result = *x - *y;
+            break;
+        case ProgramOp::times:
+            if (__builtin_mul_overflow(*x, *y, &result)) return std::nullopt;
+            break;
+        case ProgramOp::quotient:
+        case ProgramOp::rest:
+            if (*y == 0) return std::nullopt;
+            return node.op == ProgramOp::quotient ? *x / *y : *x % *y;
+        case ProgramOp::exclusive:
+            if (*x < 0 || *y < 0) return std::nullopt;
+            return *x ^ *y;
+        case ProgramOp::smaller:
+            return std::min(*x, *y);
+        case ProgramOp::larger:
+            return std::max(*x, *y);
+        case ProgramOp::negative:
+            return -*x;
+        default:
+            return std::nullopt;
+    }
+    if (result > most || result < -most) return std::nullopt;
+    return result;
+}
 
 ProgramCall bind_program(const Program& program, const std::map<std::string, ProgramInput>& inputs,
                          const std::map<std::string, std::int64_t>& sizes) {

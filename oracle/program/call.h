@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,11 @@ ProgramCall bind_program(const Program& program, const std::map<std::string, Pro
 
 /// The i-th element, row-major.
 double element_of(const ProgramInput& array, std::int64_t i);
+
+/// A whole number of a formula, with an index of each axis; nullopt where a division by 0 stands, or a number that is beyond any
+/// array.
+std::optional<std::int64_t> whole_at(const ProgramCall& call, int node,
+                                     const std::vector<std::int64_t>& axes);
 
 /// "[4, 16]"
 std::string shape_text(const std::vector<std::int64_t>& shape);

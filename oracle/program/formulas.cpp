@@ -26,27 +26,12 @@ double whole_of_two(ProgramOp op, double x, double y) {
             return y == 0 ? 0 : std::trunc(x / y);
         case ProgramOp::rest:
             return y == 0 ? 0 : std::fmod(x, y);
+        case ProgramOp::exclusive:
+            return x < 0 || y < 0 ? -1 : double(std::int64_t(x) ^ std::int64_t(y));
         case ProgramOp::smaller:
             return std::min(x, y);
         default:
             return std::max(x, y);
-    }
-}
-
-bool holds(ProgramOp op, double x, double y) {
-    switch (op) {
-        case ProgramOp::less:
-            return x < y;
-        case ProgramOp::at_most:
-            return x <= y;
-        case ProgramOp::more:
-            return x > y;
-        case ProgramOp::at_least:
-            return x >= y;
-        case ProgramOp::equal:
-            return x == y;
-        default:
-            return x != y;
     }
 }
 
@@ -361,14 +346,20 @@ void Formulas::factors_of(int number, const AxisRanges& ranges, std::vector<Numb
     }
 }
 
-Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
-    for (const int axis : node.list) {
+AxisRanges Formulas::ranges_within(const ProgramNode& reduction, AxisRanges ranges,
+                                   std::int64_t block) const {
+    for (const int axis : reduction.list) {
         const std::int64_t extent = call_.extents[std::size_t(axis)];
-        const std::int64_t block = call_.blocks[std::size_t(axis)];
+        const std::int64_t size = call_.blocks[std::size_t(axis)];
         const bool is_cut = axis == call_.program.array(stage_).over;
-        const std::int64_t first = is_cut ? block_ * block : 0;
-        ranges[std::size_t(axis)] = {first, is_cut ? std::min(block, extent - first) : extent};
+        const std::int64_t first = is_cut ? block * size : 0;
+        ranges[std::size_t(axis)] = {first, is_cut ? std::min(size, extent - first) : extent};
     }
+    return ranges;
+}
+
+Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
+    ranges = ranges_within(node, ranges, block_);
     std::vector<Numbers> factors;
     if (node.op == ProgramOp::sum)
         factors_of(node.of[0], ranges, factors);

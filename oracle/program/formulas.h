@@ -32,6 +32,9 @@ class Formulas {
         return value(node, ranges);
     }
 
+    /// With those of the axes that a sum or a maximum goes along.
+    AxisRanges ranges_within(const ProgramNode& reduction, AxisRanges ranges, std::int64_t block) const;
+
  private:
     Numbers value(int number, const AxisRanges& ranges) const;
     Numbers read(const ProgramNode& node, const AxisRanges& ranges) const;

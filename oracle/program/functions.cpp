@@ -55,7 +55,37 @@ constexpr std::array<FunctionBound, 13> bounds = {{
     {[](double x) { return std::abs(x); }, 1, 0, 0, 0, -open},
 }};
 
+/// Of a function that is 0 at 0, at most x, and rises from there on; NaN for others.
+double rising_inverse(double (*function)(double), double y) {
+    if (!(y > 0) || !std::isfinite(y)) return std::nan("");
+    double low = y;
+    double high = 2 * y + 1;
+    while (high - low > 1e-15 * high) {
+        const double middle = (low + high) / 2;
+        if (middle == low || middle == high) break;
+        (function(middle) < y ? low : high) = middle;
+    }
+    return high;
+}
+
 }  // namespace
+
+bool holds(ProgramOp op, double x, double y) {
+    switch (op) {
+        case ProgramOp::less:
+            return x < y;
+        case ProgramOp::at_most:
+            return x <= y;
+        case ProgramOp::more:
+            return x > y;
+        case ProgramOp::at_least:
+            return x >= y;
+        case ProgramOp::equal:
+            return x == y;
+        default:
+            return x != y;
+    }
+}
 
 Uncertain function_of(ProgramFunction function, Uncertain x) {
     const FunctionBound& f = bounds[std::size_t(function)];
@@ -82,6 +112,44 @@ Uncertain function_of(ProgramFunction function, Uncertain x) {
     const double rounded =
         std::abs(value) * (f.relative + f.relative_to_argument * reach) + f.absolute + lost_of_one;
     return {value, carried + u_f32 * rounded + (rounded > 0 ? flush_to_zero : 0)};
+}
+
+Uncertain inverse_of(ProgramFunction function, Uncertain y, double near) {
+    const auto inverse = [&](double of) {
+        switch (function) {
+            case ProgramFunction::exp:
+                return std::log(of);
+            case ProgramFunction::exp2:
+                return std::log2(of);
+            case ProgramFunction::log:
+                return std::exp(of);
+            case ProgramFunction::log2:
+                return std::exp2(of);
+            case ProgramFunction::sqrt:
+                return of < 0 ? std::nan("") : of * of;
+            case ProgramFunction::rsqrt:
+                return of < 0 ? std::nan("") : 1 / (of * of);
+            case ProgramFunction::tanh:
+                return std::atanh(of);
+            case ProgramFunction::sigmoid:
+                return std::log(of / (1 - of));
+            case ProgramFunction::softplus:
+                return of > 30 ? of : std::log(std::expm1(of));
+            case ProgramFunction::relu:
+                return of > 0 ? of : std::nan("");
+            case ProgramFunction::abs:
+                return of < 0 ? std::nan("") : std::copysign(of, near);
+            case ProgramFunction::silu:
+            case ProgramFunction::gelu:
+                return rising_inverse(bounds[std::size_t(function)].at, of);
+        }
+        return std::nan("");
+    };
+    const double x = inverse(y.value);
+    const double off =
+        std::max(std::abs(inverse(y.value - y.error) - x), std::abs(inverse(y.value + y.error) - x));
+    if (std::isnan(x) || std::isnan(off)) return {x, open};
+    return {x, off + 4 * u_f32 * std::abs(x)};
 }
 
 Uncertain in_range(Uncertain x) {

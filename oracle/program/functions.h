@@ -7,6 +7,9 @@ namespace tilescope {
 
 // What a kernel in float32 makes of a number that may be off, and how far off that may be.
 
+/// A comparison of two numbers.
+bool holds(ProgramOp comparison, double x, double y);
+
 /// Of any way to compute it in float32: by the function of CUDA's library, the fast one, or exponentials of base two.
 /// Types: float64.
 /// Max error: what x may be off by, carried on, and at most a few ulp of float32.
@@ -24,6 +27,9 @@ Uncertain exponential_of_difference(Uncertain x, Uncertain y);
 Uncertain product_of(Uncertain x, Uncertain y);
 /// A division, or a product with the reciprocal.
 Uncertain quotient_of(Uncertain x, Uncertain y);
+
+/// The x of which the function is y; `near`: the x that it should be, where several are. Its error is infinite where there is none.
+Uncertain inverse_of(ProgramFunction function, Uncertain y, double near);
 
 /// Rounded to nearest in that type: what lies between both ends, rounded.
 Uncertain cast_to(Dtype dtype, Uncertain x);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "oracle/program/build.h"
+
 namespace tilescope {
 
 namespace {
@@ -77,7 +79,7 @@ class Rewriter {
         of_result(array, found);
         if (array.dtype != Dtype::f32) {
             ++places_;
-            found.push_back({array.value, Dtype::f32, 4, "type"});
+            found.push_back({stage_, array.value, Dtype::f32, 4, "type"});
         }
         // Which of the places it is costs as much for all of them.
         for (ProgramRewrite& rewrite : found) rewrite.bits += bits_among(places_);
@@ -93,23 +95,12 @@ class Rewriter {
 
     ProgramNode copy_of(int number) const { return program_.node(number); }
 
-    int add(ProgramNode node) {
-        program_.nodes.push_back(std::move(node));
-        return int(program_.nodes.size()) - 1;
-    }
-    int whole(std::int64_t number) {
-        return add({.op = ProgramOp::number, .number = double(number), .is_whole = true});
-    }
-    int real(double number) { return add({.op = ProgramOp::number, .number = number}); }
-    int of_two(ProgramOp op, int left, int right) {
-        const bool is_condition = op >= ProgramOp::less && op <= ProgramOp::opposite;
-        const bool is_whole = program_.node(left).is_whole && program_.node(right).is_whole && !is_condition;
-        return add({.op = op, .of = {left, right, -1}, .is_whole = is_whole});
-    }
-    int moved(int index, std::int64_t by) {
-        return of_two(by < 0 ? ProgramOp::minus : ProgramOp::plus, index, whole(std::abs(by)));
-    }
-    int axis(int number) { return add({.op = ProgramOp::axis, .what = number, .is_whole = true}); }
+    int add(ProgramNode node) { return build_.add(std::move(node)); }
+    int whole(std::int64_t number) { return build_.whole(number); }
+    int real(double number) { return build_.real(number); }
+    int of_two(ProgramOp op, int left, int right) { return build_.of_two(op, left, right); }
+    int moved(int index, std::int64_t by) { return build_.moved(index, by); }
+    int axis(int number) { return build_.axis(number); }
 
     /// All rewrites of the formula that begins at a node.
     std::vector<ProgramRewrite> at(int number, Axes fixed) {
@@ -118,7 +109,8 @@ class Rewriter {
         const std::vector<Tried> here = tried(number, node, fixed);
         if (!here.empty()) ++places_;
         for (const Tried& one : here)
-            found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
+            found.push_back(
+                {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         if (node.op == ProgramOp::read) {
             of_indices(node, fixed, found);
             return found;
@@ -251,7 +243,7 @@ class Rewriter {
             node.op == ProgramOp::sum ? real(0) : real(node.op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL);
         const auto only = [&](int condition, double bits = 0) {
             ProgramNode part = node;
-            part.of[0] = chosen_where(program_, node.of[0], condition, neutral);
+            part.of[0] = build_.chosen(node.of[0], condition, neutral);
             all.push_back({add(part), "range", bits});
         };
         for (const int along : node.list) {
@@ -324,7 +316,7 @@ class Rewriter {
         }
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
-            all.push_back({add({.op = ProgramOp::cast, .of = {number, -1, -1}, .what = int(dtype)}), "type"});
+            all.push_back({build_.cast(dtype, number), "type"});
         }
         // Another array in its place.
         for (int i = 0; i < int(program_.arrays.size()) && i <= stage_; ++i) {
@@ -361,7 +353,8 @@ class Rewriter {
             }
             ++places_;
             for (const Tried& one : here)
-                found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
+                found.push_back(
+                    {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         }
     }
 
@@ -381,6 +374,7 @@ class Rewriter {
             all.push_back(
                 {of_two(ProgramOp::times, of_two(ProgramOp::quotient, index, whole(by)), whole(by)), bits});
             all.push_back({of_two(ProgramOp::rest, index, whole(by)), bits});
+            all.push_back({of_two(ProgramOp::exclusive, index, whole(by)), bits});
         }
         for (const std::int64_t by : {2, 4})
             all.push_back({of_two(ProgramOp::quotient, index, whole(by)), 2});
@@ -411,7 +405,7 @@ class Rewriter {
             here.push_back({of_two(ProgramOp::times, value, real(factor)), "result"});
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
-            here.push_back({add({.op = ProgramOp::cast, .of = {value, -1, -1}, .what = int(dtype)}), "type"});
+            here.push_back({build_.cast(dtype, value), "type"});
         }
         here.push_back({real(0), "result"});
         here.push_back({real(std::nan("")), "result"});
@@ -419,40 +413,20 @@ class Rewriter {
             const int own = program_.axis_of(array.indices[i]);
             for (const Index& index :
                  indices_like(array.indices[i], Axes(), moved(program_.axes[std::size_t(own)].extent, -1)))
-                here.push_back({substituted(value, own, index.node), "store", index.bits});
+                here.push_back({build_.at_index(value, own, index.node), "store", index.bits});
             for (std::size_t k = i + 1; k < array.indices.size(); ++k) {
                 const int other = program_.axis_of(array.indices[k]);
-                here.push_back({exchanged(value, own, other), "store"});
+                here.push_back({build_.with_axes_exchanged(value, own, other), "store"});
             }
         }
         ++places_;
         for (const Tried& one : here)
-            found.push_back({one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
-    }
-
-    /// The formula at another index of an axis: what is stored belongs there.
-    template <class IndexOf>
-    int with_indices(int number, const IndexOf& index_of) {
-        ProgramNode node = copy_of(number);
-        if (node.op == ProgramOp::axis) return index_of(node.what, number);
-        for (int& operand : node.of) {
-            if (operand >= 0) operand = with_indices(operand, index_of);
-        }
-        if (node.op == ProgramOp::read) {
-            for (int& index : node.list) index = with_indices(index, index_of);
-        }
-        return add(std::move(node));
-    }
-    int substituted(int value, int of, int index) {
-        return with_indices(value, [&](int axis, int node) { return axis == of ? index : node; });
-    }
-    int exchanged(int value, int one, int other) {
-        return with_indices(value, [&](int number, int node) {
-            return number == one ? axis(other) : number == other ? axis(one) : node;
-        });
+            found.push_back(
+                {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
     }
 
     Program& program_;
+    ProgramBuilder build_{program_};
     int stage_;
     const std::vector<bool>& there_;
     std::size_t places_ = 0;
@@ -462,13 +436,6 @@ class Rewriter {
 
 std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there) {
     return Rewriter(program, stage, there).all();
-}
-
-int chosen_where(Program& program, int value, int condition, int otherwise) {
-    const bool is_whole = program.node(value).is_whole && program.node(otherwise).is_whole;
-    program.nodes.push_back(
-        {.op = ProgramOp::chosen, .of = {value, condition, otherwise}, .is_whole = is_whole});
-    return int(program.nodes.size()) - 1;
 }
 
 }  // namespace tilescope

@@ -10,6 +10,7 @@ namespace tilescope {
 
 /// A formula of a program in which one thing stands otherwise.
 struct ProgramRewrite {
+    int stage = -1;                ///< whose formula it is
     int value = -1;                ///< node: the formula with it
     std::optional<Dtype> dtype{};  ///< that the result is stored in; nullopt: as it is declared
     double bits = 0;               ///< what it takes to say what and where
@@ -20,8 +21,5 @@ struct ProgramRewrite {
 /// All formulas that differ from `value`, that of stage `stage`, in one place. Their nodes are added to the program, whose
 /// formulas stay as they are. Arrays that are `there` may stand in place of others.
 std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there);
-
-/// `value where condition else otherwise`.
-int chosen_where(Program& program, int value, int condition, int otherwise);
 
 }  // namespace tilescope

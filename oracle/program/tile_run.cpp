@@ -176,28 +176,80 @@ void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, N
     numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }
 
-StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options, int number) {
+namespace {
+
+/// A stage as it was stored, and which elements of it that are: one vector for each state.
+struct KnownStage {
+    StoredStage stage;
+    std::vector<std::vector<char>> known;
+    bool is_whole = true;
+};
+
+KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, int number) {
     AxisRanges all{};
     for (std::size_t axis = 0; axis < call.extents.size(); ++axis) all[axis] = {0, call.extents[axis]};
-    StoredStage stage = empty_stage(call, number, all);
+    KnownStage result{empty_stage(call, number, all), {}, true};
+    StoredStage& stage = result.stage;
     const bool is_state = call.program.array(number).over >= 0;
+    result.known.resize(stage.states.size());
     for (std::size_t i = is_state ? 1 : 0; i < stage.states.size(); ++i) {
         const OwnOrder order = own_order(call.program, number, all, is_state ? std::int64_t(i) - 1 : -1);
         Numbers got = Numbers::along(order.axes, order.extents);
         std::ranges::fill(got.value, std::numeric_limits<double>::quiet_NaN());
         std::vector<char> known(got.value.size(), 0);
         options.stored->read(order.tile, got.value, known);
+        result.is_whole = result.is_whole && std::ranges::find(known, char(0)) == known.end();
         Numbers& state = stage.states[i];
-        state = laid_out(got, state.axes, state.extents);
+        state = whole(got, state.axes, state.extents);
+        Numbers marks = Numbers::along(order.axes, order.extents);
+        std::ranges::copy(known, marks.value.begin());
+        marks = laid_out(marks, state.axes, state.extents);
+        result.known[i].assign(marks.value.begin(), marks.value.end());
     }
-    if (!is_state) return stage;
+    if (!is_state) return result;
     Numbers& start = stage.states.front();
     const std::vector<const StoredStage*> none(call.program.arrays.size());
     AxisRanges ranges{};
     for (const int axis : stage.axes) ranges[std::size_t(axis)] = all[std::size_t(axis)];
-    start = laid_out(Formulas(call, none, number, {}).at(call.program.array(number).start, ranges, 0),
-                     start.axes, start.extents);
-    return stage;
+    start = whole(Formulas(call, none, number, {}).at(call.program.array(number).start, ranges, 0),
+                  start.axes, start.extents);
+    return result;
+}
+
+void fill_unknown(const ProgramTile& tile, const ExpectedTile& expected, const Program& program,
+                  KnownStage& of) {
+    StoredStage& stage = of.stage;
+    const std::size_t state = tile.block < 0 ? 0 : std::size_t(tile.block) + 1;
+    const std::vector<int>& indices = program.array(tile.stage).indices;
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+        const std::vector<std::int64_t> index = tile.index_of(i);
+        std::int64_t address = 0;
+        for (std::size_t k = 0; k < stage.axes.size(); ++k) {
+            std::size_t at = 0;
+            while (program.axis_of(indices[at]) != stage.axes[k]) ++at;
+            address = address * stage.ranges[k].count + index[at];
+        }
+        if (of.known[state][std::size_t(address)] != 0) continue;
+        stage.states[state].value[std::size_t(address)] = expected.value[std::size_t(i)];
+        stage.states[state].error[std::size_t(address)] = expected.error[std::size_t(i)];
+    }
+}
+
+}  // namespace
+
+std::map<int, StoredStage> stored_stages(const ProgramCall& call, const ProgramOptions& options,
+                                         std::span<const int> stages) {
+    std::map<int, KnownStage> found;
+    for (const int stage : stages) found.emplace(stage, known_stage(call, options, stage));
+    if (std::ranges::any_of(found, [](const auto& of) { return !of.second.is_whole; }))
+        evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
+            const auto of = found.find(tile.stage);
+            if (of != found.end() && !of->second.is_whole)
+                fill_unknown(tile, expected, call.program, of->second);
+        });
+    std::map<int, StoredStage> whole;
+    for (auto& [number, of] : found) whole.emplace(number, std::move(of.stage));
+    return whole;
 }
 
 }  // namespace tilescope

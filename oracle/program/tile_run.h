@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -27,12 +28,14 @@ class TileRun {
 
     /// What it has computed, or knows, of a stage.
     const StoredStage& stored(int stage) const { return *view_[std::size_t(stage)]; }
+    const std::vector<const StoredStage*>& view() const { return view_; }
+    /// How sums of a stage round.
+    SumModel model_of(int number) const;
 
  private:
     void prepare(int number);
     void run_stage(int number, int loop_axis, std::int64_t block);
     void settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const;
-    SumModel model_of(int number) const;
     AxisRange block_range(int axis, std::int64_t block) const;
 
     const ProgramCall& call_;
@@ -45,7 +48,9 @@ class TileRun {
     std::vector<const StoredStage*> view_;
 };
 
-/// What a kernel stored of a stage, wholly, as the formulas of later ones read it.
-StoredStage stored_stage(const ProgramCall& call, const ProgramOptions& options, int stage);
+/// What a kernel stored of these stages, wholly, as the formulas of later ones read it. What it did not store is what the program
+/// makes of the rest.
+std::map<int, StoredStage> stored_stages(const ProgramCall& call, const ProgramOptions& options,
+                                         std::span<const int> stages);
 
 }  // namespace tilescope

@@ -30,7 +30,7 @@ ROOMS = [
     ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording cli formula replay", "Eigen"),
     ("describe", ["oracle/describe/*"], "schema", ""),
-    ("program", ["oracle/program/*"], "schema recording describe formula", "Eigen"),
+    ("program", ["oracle/program/*"], "schema recording describe formula solve", "Eigen"),
     ("solve", ["oracle/solve/*"], "describe", "Eigen"),
     ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve", "Eigen"),
     ("runs", ["oracle/runs/*"], "schema recording judge solve causes", "Eigen JSON"),

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "dump/schema/program.h"
+#include "oracle/describe/expr.h"
+
+namespace tilescope {
+
+/// Adds nodes to a program, whose formulas stay as they are.
+class ProgramBuilder {
+ public:
+    explicit ProgramBuilder(Program& program) : program_(program) {}
+
+    int add(ProgramNode node);
+    int whole(std::int64_t number);
+    int real(double number);
+    int axis(int number);
+    int of_two(ProgramOp op, int left, int right);
+    int moved(int index, std::int64_t by);
+    int cast(Dtype dtype, int of);
+    /// Number of the block that an axis is in; the index within it.
+    int block_of(int axis);
+    int within_block(int axis);
+    /// `value where condition else otherwise`.
+    int chosen(int value, int condition, int otherwise);
+    /// Both hold; of none, -1, it is the other one.
+    int both(int left, int right);
+    /// What an index does with its coordinate; -1: it is computed from another one.
+    int index(const Expr& expr, const std::function<int(Coordinate)>& node_of);
+
+    /// The formula with something else in the place of one of its nodes.
+    int with_node(int formula, int node, int instead);
+    /// The formula at another index of an axis: what is stored belongs there. Axes that sums go along are their own.
+    int at_index(int formula, int of, int index);
+    /// The same of two axes at once.
+    int at_indices(int formula, const std::array<int, 2>& of, const std::array<int, 2>& indices);
+    int with_axes_exchanged(int formula, int one, int other);
+
+ private:
+    int with_axes(int number, const std::function<int(int axis, int node)>& index_of);
+
+    Program& program_;
+};
+
+}  // namespace tilescope

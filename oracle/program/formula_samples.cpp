@@ -1,0 +1,178 @@
+#include "oracle/program/formula_samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilescope {
+
+namespace {
+
+/// Places that are looked at of each part: so many that are wrong, and as many others; of a sum for each of its terms.
+constexpr std::int64_t most_places = 1024;
+constexpr std::int64_t sums_per_term = 4;
+constexpr std::int64_t most_terms_of_sum = 512;
+
+bool is_wrong(const NeededValues& values, std::int64_t i) {
+    const Uncertain needed = values.needed.at(i);
+    const double right = values.right.value[std::size_t(i)];
+    return !(needed.value == right || std::abs(needed.value - right) <= needed.error);
+}
+
+AxisIndices indices_at(const AxisRanges& ranges, const Numbers& numbers, std::int64_t i) {
+    AxisIndices at{};
+    for (std::size_t axis = 0; axis < at.size(); ++axis) at[axis] = std::int32_t(ranges[axis].first);
+    for (std::size_t k = numbers.axes.size(); k > 0; --k) {
+        at[std::size_t(numbers.axes[k - 1])] += std::int32_t(i % numbers.extents[k - 1]);
+        i /= numbers.extents[k - 1];
+    }
+    return at;
+}
+
+}  // namespace
+
+void FormulaSamples::take(const FormulaInputs& inputs, int stage, const AxisRanges& ranges,
+                          std::int64_t block, const Numbers& stored) {
+    const NeededObserver observer{[&](const NeededValues& values) { take_values(values, inputs.stages); },
+                                  [&](const NeededSums& sums) { take_sums(sums); }};
+    for_each_needed(inputs, stage, ranges, block, stored, observer);
+}
+
+std::vector<Numbers> FormulaSamples::indices_of(const NeededValues& values,
+                                                const std::vector<const StoredStage*>& stages) const {
+    const ProgramNode& node = program_.node(values.node);
+    std::vector<int> numbers;
+    const bool compares = node.op >= ProgramOp::less && node.op <= ProgramOp::unequal;
+    if (node.op == ProgramOp::read) numbers = node.list;
+    if (compares && program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole)
+        numbers = {node.of[0], node.of[1]};
+    Formulas formulas(call_, stages, values.stage, {});
+    std::vector<Numbers> indices;
+    for (const int number : numbers)
+        indices.push_back(laid_out(formulas.at(number, values.ranges, values.block), values.needed.axes,
+                                   values.needed.extents));
+    return indices;
+}
+
+void FormulaSamples::take_values(const NeededValues& values, const std::vector<const StoredStage*>& stages) {
+    const Numbers& needed = values.needed;
+    NodeSamples& of = nodes_[values.node];
+    if (of.parts.empty()) {
+        of.stage = values.stage;
+        of.node = values.node;
+        of.axes = needed.axes;
+        for (int axis = 0; axis < int(program_.axes.size()); ++axis) {
+            const bool is_known = values.ranges[std::size_t(axis)].count > 0;
+            if (is_known && program_.axes[std::size_t(axis)].block >= 0 && needed.position_of(axis) < 0)
+                of.by_block.push_back(axis);
+        }
+    } else if (of.axes != needed.axes) {
+        return;
+    }
+    std::array<std::int64_t, 2> counts{};
+    for (std::int64_t i = 0; i < needed.size(); ++i) {
+        if (std::isfinite(needed.at(i).error)) ++counts[is_wrong(values, i) ? 1 : 0];
+    }
+    std::array<EveryNth, 2> some{EveryNth(counts[0], most_places), EveryNth(counts[1], most_places)};
+    const std::vector<Numbers> indices = indices_of(values, stages);
+    for (std::int64_t i = 0; i < needed.size(); ++i) {
+        const Uncertain number = needed.at(i);
+        if (!std::isfinite(number.error)) continue;
+        NodeSample sample{.part = of.parts.size(),
+                          .right = values.right.value[std::size_t(i)],
+                          .needed = number.value,
+                          .error = number.error,
+                          .is_wrong = is_wrong(values, i)};
+        if (!some[sample.is_wrong ? 1 : 0].takes()) continue;
+        sample.at = indices_at(values.ranges, needed, i);
+        for (std::size_t k = 0; k < sample.index.size(); ++k) {
+            if (k < indices.size()) sample.index[k] = std::int32_t(indices[k].value[std::size_t(i)]);
+            if (indices.empty() && k < of.axes.size()) sample.index[k] = sample.at[std::size_t(of.axes[k])];
+        }
+        ++(sample.is_wrong ? of.wrong : of.right);
+        of.samples.push_back(sample);
+    }
+    of.parts.push_back({&stages, values.ranges, is_read(of) ? Numbers() : values.right});
+}
+
+void FormulaSamples::take_sums(const NeededSums& taken) {
+    SumSamples& of = sums_[taken.node];
+    const std::int64_t terms = taken.needed.size() > 0 ? taken.terms.size() / taken.needed.size() : 0;
+    if (of.along.empty()) {
+        of.stage = taken.stage;
+        of.node = taken.node;
+        of.along = taken.along;
+        of.ranges = taken.ranges;
+    }
+    const bool is_same = std::ranges::all_of(of.along, [&](int axis) {
+        const AxisRange& one = of.ranges[std::size_t(axis)];
+        const AxisRange& other = taken.ranges[std::size_t(axis)];
+        return one.first == other.first && one.count == other.count;
+    });
+    if (!is_same || terms < 2 || terms > most_terms_of_sum) return;
+    std::vector<std::int64_t> wrong;
+    for (std::int64_t i = 0; i < taken.needed.size(); ++i) {
+        const Uncertain needed = taken.needed.at(i);
+        double right = 0;
+        for (std::int64_t k = 0; k < terms; ++k) right += taken.terms.value[std::size_t(i * terms + k)];
+        const bool is_known =
+            std::isfinite(needed.error) && std::isfinite(needed.value) && std::isfinite(right);
+        if (is_known && !(std::abs(needed.value - right) <= needed.error)) wrong.push_back(i);
+    }
+    EveryNth some(std::ssize(wrong), sums_per_term * terms);
+    for (const std::int64_t i : wrong) {
+        if (!some.takes() || std::ssize(of.sums) >= 2 * sums_per_term * terms) continue;
+        const auto first = taken.terms.value.begin() + i * terms;
+        of.terms.emplace_back(first, first + terms);
+        of.sums.push_back(taken.needed.value[std::size_t(i)]);
+        of.errors.push_back(std::max(taken.needed.at(i).error, 1e-300));
+    }
+}
+
+std::size_t FormulaSamples::dimensions(const NodeSamples& of) const {
+    const std::size_t all = is_read(of) ? program_.node(of.node).list.size() : of.axes.size();
+    return std::min(all, ElementIndices().size());
+}
+
+AxisRange FormulaSamples::range_of(const NodeSamples& of, std::size_t dimension, std::size_t part) const {
+    if (!is_read(of)) return of.parts[part].ranges[std::size_t(of.axes[dimension])];
+    const int array = program_.node(of.node).what;
+    if (!program_.array(array).is_stage) return {0, call_.inputs[std::size_t(array)].shape[dimension]};
+    const int axis = program_.axis_of(program_.array(array).indices[dimension]);
+    const StoredStage& stored = *(*of.parts[part].stages)[std::size_t(array)];
+    return stored.ranges[std::size_t(std::ranges::find(stored.axes, axis) - stored.axes.begin())];
+}
+
+double FormulaSamples::value_at(const NodeSamples& of, const NodeSample& sample,
+                                const ElementIndices& index) const {
+    std::int64_t address = 0;
+    for (std::size_t k = 0; k < dimensions(of); ++k) {
+        const AxisRange range = range_of(of, k, sample.part);
+        if (index[k] < range.first || index[k] >= range.first + range.count) return std::nan("");
+        address = address * range.count + index[k] - range.first;
+    }
+    if (!is_read(of)) return of.parts[sample.part].right.value[std::size_t(address)];
+    const int array = program_.node(of.node).what;
+    return program_.array(array).is_stage ? stored_value(of, sample, index)
+                                          : element_of(call_.inputs[std::size_t(array)], address);
+}
+
+double FormulaSamples::stored_value(const NodeSamples& of, const NodeSample& sample,
+                                    const ElementIndices& index) const {
+    const ProgramNode& read = program_.node(of.node);
+    const ProgramArray& array = program_.array(read.what);
+    const StoredStage& stored = *(*of.parts[sample.part].stages)[std::size_t(read.what)];
+    std::int64_t address = 0;
+    for (std::size_t i = 0; i < stored.axes.size(); ++i) {
+        std::size_t k = 0;
+        while (program_.axis_of(array.indices[k]) != stored.axes[i]) ++k;
+        address = address * stored.ranges[i].count + index[k] - stored.ranges[i].first;
+    }
+    std::size_t state = stored.states.size() - 1;
+    if (read.state == ProgramState::before || read.state == ProgramState::after) {
+        const std::int64_t block = sample.at[std::size_t(array.over)] / call_.blocks[std::size_t(array.over)];
+        state = std::size_t(block + (read.state == ProgramState::before ? 0 : 1));
+    }
+    return stored.states[state].value[std::size_t(address)];
+}
+
+}  // namespace tilescope

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "oracle/program/conditions.h"
+#include "oracle/program/needed.h"
+
+namespace tilescope {
+
+/// Indices of an element of an array, as many as it has.
+using ElementIndices = std::array<std::int32_t, 6>;
+
+/// A part of a formula at one place: what it is by the program, and what it must have been.
+struct NodeSample {
+    AxisIndices at{};
+    /// Of a read the element that it should be; of a comparison of whole numbers these; else the indices along the axes.
+    ElementIndices index{};
+    std::size_t part = 0;
+    double right = 0;
+    double needed = 0;
+    double error = 0;
+    bool is_wrong = false;
+
+    bool agrees(double value) const { return value == needed || std::abs(value - needed) <= error; }
+};
+
+/// All that is known of a part of a formula.
+struct NodeSamples {
+    struct Part {
+        const std::vector<const StoredStage*>* stages = nullptr;
+        AxisRanges ranges{};
+        Numbers right{};  ///< of what is no read
+    };
+    int stage = -1;  ///< whose formula it is a part of
+    int node = -1;
+    std::vector<int> axes{};      ///< that its places are told apart by
+    std::vector<int> by_block{};  ///< the same, by their blocks
+    std::vector<NodeSample> samples{};
+    std::vector<Part> parts{};
+    std::int64_t wrong = 0;
+    std::int64_t right = 0;
+};
+
+/// Sums that are wrong, with their terms, and what they must have been.
+struct SumSamples {
+    int stage = -1;
+    int node = -1;
+    std::vector<int> along{};
+    AxisRanges ranges{};
+    std::vector<std::vector<double>> terms{};
+    std::vector<double> sums{};
+    std::vector<double> errors{};
+};
+
+/// What is known of the formula of a stage, and of those of stages that it is computed from: places at which they are wrong, and
+/// others.
+class FormulaSamples {
+ public:
+    explicit FormulaSamples(const ProgramCall& call) : call_(call), program_(call.program) {}
+
+    /// What the kernel stored of a part of the stage, along its axes. The stages of the inputs must outlive this.
+    void take(const FormulaInputs& inputs, int stage, const AxisRanges& ranges, std::int64_t block,
+              const Numbers& stored);
+
+    const std::map<int, NodeSamples>& nodes() const { return nodes_; }
+    const std::map<int, SumSamples>& sums() const { return sums_; }
+    const ProgramCall& call() const { return call_; }
+
+    /// A read has the indices of its array; anything else those of its axes, among which it may stand elsewhere.
+    bool is_read(const NodeSamples& of) const { return program_.node(of.node).op == ProgramOp::read; }
+    std::size_t dimensions(const NodeSamples& of) const;
+    AxisRange range_of(const NodeSamples& of, std::size_t dimension, std::size_t part) const;
+    /// What stands at other indices; NaN beyond what is known.
+    double value_at(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
+
+ private:
+    void take_values(const NeededValues& values, const std::vector<const StoredStage*>& stages);
+    void take_sums(const NeededSums& sums);
+    std::vector<Numbers> indices_of(const NeededValues& values,
+                                    const std::vector<const StoredStage*>& stages) const;
+    double stored_value(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
+
+    const ProgramCall& call_;
+    const Program& program_;
+    std::map<int, NodeSamples> nodes_;
+    std::map<int, SumSamples> sums_;
+};
+
+/// What takes every how many-th of some things, so that at most so many are taken.
+class EveryNth {
+ public:
+    EveryNth(std::int64_t count, std::int64_t most) : step_(count / most | 1) {}
+    bool takes() { return seen_++ % step_ == 0; }
+
+ private:
+    std::int64_t step_;
+    std::int64_t seen_ = 0;
+};
+
+}  // namespace tilescope

@@ -1,0 +1,248 @@
+#include "oracle/program/searched_call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace tilescope {
+
+namespace {
+
+/// Indices of an axis that a part of the call has, and parts that are replayed.
+constexpr std::int64_t part_indices = 4;
+constexpr std::size_t wrong_parts = 6;
+constexpr std::size_t other_parts = 4;
+constexpr std::int64_t most_elements_of_tile = 1 << 14;
+constexpr double most_healthy_elements = 1 << 22;
+constexpr std::size_t wrong_tiles = 5;
+constexpr std::size_t other_tiles = 3;
+
+bool reads(const Program& program, int number, int array) {
+    if (number < 0) return false;
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && node.what == array) return true;
+    return std::ranges::any_of(node.of, [&](int operand) { return reads(program, operand, array); });
+}
+
+bool is_same(const AxisRanges& one, const AxisRanges& other) {
+    return std::ranges::equal(one, other, [](const AxisRange& a, const AxisRange& b) {
+        return a.first == b.first && a.count == b.count;
+    });
+}
+
+/// The same for the same number.
+std::vector<std::int64_t> random_element(const ProgramCall& call, int stage, std::uint64_t number) {
+    std::mt19937_64 random(number);
+    std::vector<std::int64_t> index;
+    for (const int of : call.program.array(stage).indices)
+        index.push_back(
+            std::int64_t(random() % std::uint64_t(call.extents[std::size_t(call.program.axis_of(of))])));
+    return index;
+}
+
+}  // namespace
+
+SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
+                           const ProgramOptions& options)
+    : program_(call.program),
+      call_{program_, call.sizes, call.extents, call.blocks, call.inputs},
+      stored_(stored),
+      wrong_(report.first_wrong),
+      options_(options),
+      verdict_(report.verdict_of(wrong_)) {
+    options_.stored = &stored;
+    choose_stages();
+    compute_healthy();
+    choose_parts();
+    for (CallPart& part : parts_) look_at(part);
+    for (CallPart& tile : tiles_) look_at(tile);
+}
+
+void SearchedCall::choose_stages() {
+    const int count = int(program_.arrays.size());
+    std::vector<bool> needed(program_.arrays.size());
+    std::vector<int> open{wrong_};
+    while (!open.empty()) {
+        const ProgramArray& reader = program_.array(open.back());
+        const bool is_new = !needed[std::size_t(open.back())];
+        needed[std::size_t(open.back())] = true;
+        open.pop_back();
+        for (int i = 0; is_new && i < count; ++i) {
+            if (program_.array(i).is_stage && !stored_.has(i) &&
+                (reads(program_, reader.value, i) || reads(program_, reader.start, i)))
+                open.push_back(i);
+        }
+    }
+    std::vector<int> stored;
+    for (int i = 0; i < count; ++i) {
+        if (needed[std::size_t(i)]) rewritten_.push_back(i);
+        if (program_.array(i).is_stage && i != wrong_ && stored_.has(i)) stored.push_back(i);
+    }
+    known_ = stored_stages(call_, options_, stored);
+    goes_round_ = rewritten_.back() > wrong_;
+}
+
+/// A formula with another index may read them anywhere.
+void SearchedCall::compute_healthy() {
+    AxisRanges all{};
+    for (std::size_t axis = 0; axis < call_.extents.size(); ++axis) all[axis] = {0, call_.extents[axis]};
+    double elements = 0;
+    for (const int stage : rewritten_) {
+        const ProgramArray& array = program_.array(stage);
+        double of_stage = array.over < 0 ? 1 : double(call_.blocks_of(array.over) + 1);
+        for (const int index : array.indices)
+            of_stage *= double(call_.extents[std::size_t(program_.axis_of(index))]);
+        elements += of_stage;
+    }
+    if (rewritten_.size() < 2 || goes_round_ || elements > most_healthy_elements) return;
+    const ObserveTile ignore = [](const ProgramTile&, const ExpectedTile&) {};
+    TileRun run = run_of(all, ignore);
+    run.run(rewritten_);
+    for (const int stage : rewritten_) healthy_.emplace(stage, run.stored(stage));
+}
+
+/// Around an element: neighbours along the axes that every index goes through by itself.
+CallPart SearchedCall::around(const std::vector<std::int64_t>& index) const {
+    CallPart part;
+    for (std::size_t axis = 0; axis < call_.extents.size(); ++axis)
+        part.ranges[axis] = {0, call_.extents[axis]};
+    const ProgramArray& array = program_.array(wrong_);
+    for (const int axis : independent_axes(program_, rewritten_)) {
+        for (std::size_t i = 0; i < array.indices.size(); ++i) {
+            if (program_.axis_of(array.indices[i]) != axis) continue;
+            const std::int64_t extent = call_.extents[std::size_t(axis)];
+            const std::int64_t first =
+                std::max<std::int64_t>(0, std::min(index[i] - 1, extent - part_indices));
+            part.ranges[std::size_t(axis)] = {first, std::min(part_indices, extent - first)};
+        }
+    }
+    return part;
+}
+
+/// A tile around an element: of axes that are cut one block, or more where there is room; of others an index.
+CallPart SearchedCall::tile_around(const std::vector<std::int64_t>& index) const {
+    CallPart tile;
+    for (std::size_t axis = 0; axis < call_.extents.size(); ++axis)
+        tile.ranges[axis] = {0, call_.extents[axis]};
+    const ProgramArray& array = program_.array(wrong_);
+    const std::vector<int> independent = independent_axes(program_, rewritten_);
+    std::int64_t size = 1;
+    for (const int of : array.indices) size *= call_.extents[std::size_t(program_.axis_of(of))];
+    for (const bool cuts_blocks : {false, true}) {
+        for (std::size_t i = 0; i < array.indices.size() && size > most_elements_of_tile; ++i) {
+            const auto axis = std::size_t(program_.axis_of(array.indices[i]));
+            const bool is_cut = program_.axes[axis].block >= 0;
+            if (is_cut != cuts_blocks || std::ranges::find(independent, int(axis)) == independent.end())
+                continue;
+            const std::int64_t block = is_cut ? call_.blocks[axis] : 1;
+            const std::int64_t first = index[i] / block * block;
+            size /= tile.ranges[axis].count;
+            tile.ranges[axis] = {first, std::min(block, call_.extents[axis] - first)};
+            size *= tile.ranges[axis].count;
+        }
+    }
+    return tile;
+}
+
+void SearchedCall::choose_parts() {
+    const auto add = [](CallPart part, std::vector<CallPart>& to) {
+        const bool is_new = std::ranges::none_of(
+            to, [&](const CallPart& other) { return is_same(part.ranges, other.ranges); });
+        if (is_new) to.push_back(std::move(part));
+    };
+    std::vector<ProgramElement> elements = verdict_.samples;
+    for (const ProgramElement& element : elements) {
+        if (tiles_.size() < wrong_tiles) add(tile_around(element.index), tiles_);
+    }
+    elements.insert(elements.begin(), verdict_.worst.begin(), verdict_.worst.end());
+    for (const ProgramElement& element : elements) {
+        if (parts_.size() < wrong_parts) add(around(element.index), parts_);
+    }
+    for (std::size_t i = 0; i < other_parts; ++i) add(around(random_element(call_, wrong_, i)), parts_);
+    for (std::size_t i = 0; i < other_tiles; ++i)
+        add(tile_around(random_element(call_, wrong_, 100 + i)), tiles_);
+}
+
+/// What the program as it is says of a part.
+void SearchedCall::look_at(CallPart& part) const {
+    const ProgramArray& array = program_.array(wrong_);
+    const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        if (tile.stage != wrong_) return;
+        std::vector<double> got(std::size_t(tile.size()));
+        std::vector<char> known(got.size(), 0);
+        stored_.read(tile, got, known);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            const bool is_right =
+                known[i] == 0 || is_as_expected(got[i], expected.value[i], expected.error[i]);
+            LookedElement& element = part.elements.emplace_back(
+                LookedElement{{}, got[i], is_right, known[i] != 0, std::abs(got[i] - expected.value[i])});
+            const std::vector<std::int64_t> index = tile.index_of(std::int64_t(i));
+            for (std::size_t k = 0; k < index.size(); ++k)
+                element.at[std::size_t(program_.axis_of(array.indices[k]))] = std::int32_t(index[k]);
+            if (array.over >= 0)
+                element.at[std::size_t(array.over)] =
+                    std::int32_t(tile.block * call_.blocks[std::size_t(array.over)]);
+        }
+    };
+    TileRun run = run_of(part.ranges, observe);
+    run.run(rewritten_);
+    if (!healthy_.empty()) return;
+    part.results.resize(program_.arrays.size());
+    for (const int stage : rewritten_) part.results[std::size_t(stage)] = run.stored(stage);
+}
+
+TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observe) const {
+    TileRun run(call_, options_, ranges, observe);
+    for (const auto& [stage, stored] : known_) run.know(stage, stored);
+    return run;
+}
+
+RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage,
+                                        bool is_none_there) const {
+    RewriteOutcome outcome;
+    for (const CallPart& part : parts) {
+        for (const LookedElement& element : part.elements)
+            (element.is_right ? outcome.right : outcome.wrong) += element.is_known ? 1 : 0;
+    }
+    if (outcome.wrong == 0) return outcome;
+    for (const CallPart& part : parts) {
+        std::size_t next = 0;
+        const auto look = [&](const LookedElement& element, double expected, double error) {
+            if (!element.is_known) return;
+            const bool is_none = is_none_there && std::isnan(element.got) && std::isnan(expected);
+            // What is within a tolerance only because that became wider is not explained.
+            const bool is_near =
+                is_as_expected(element.got, expected, error) && (element.is_right || !(error >= element.off));
+            const bool is_right = is_none || is_near;
+            if (!element.is_right && !is_right) ++outcome.unexplained;
+            if (!element.is_right && is_right) outcome.explained.push_back(&element);
+            if (element.is_right && !is_right) outcome.broken.push_back(&element);
+        };
+        const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
+            if (tile.stage != wrong_) return;
+            for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
+                look(part.elements[next], expected.value[i], expected.error[i]);
+        };
+        TileRun run = run_of(part.ranges, observe);
+        for (const int i : rewritten_) {
+            if (i >= stage || goes_round_) break;
+            run.know(i, healthy_.empty() ? part.results[std::size_t(i)] : healthy_.at(i));
+        }
+        run.run(rewritten_);
+        if (double(outcome.unexplained) > (1 - most_of_wrong) * double(outcome.wrong)) return outcome;
+    }
+    outcome.is_possible = true;
+    return outcome;
+}
+
+bool SearchedCall::takes_part_in(int stage, int reader) const {
+    if (reads(program_, program_.array(reader).value, stage)) return true;
+    for (int i = 0; i < reader; ++i) {
+        if (i != stage && program_.array(i).is_stage && !stored_.has(i) &&
+            reads(program_, program_.array(reader).value, i) && takes_part_in(stage, i))
+            return true;
+    }
+    return false;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "oracle/program/conditions.h"
+#include "oracle/program/judge_program.h"
+#include "oracle/program/tile_run.h"
+
+namespace tilescope {
+
+/// An element of a part, with what is known of it.
+struct LookedElement {
+    AxisIndices at{};
+    double got = 0;
+    bool is_right = false;  ///< by the program as it is
+    bool is_known = true;
+    double off = 0;  ///< how far it is from what that expects
+};
+
+/// A part of the call: some indices of its independent axes. Few of them, around an element, which a replay takes little time for;
+/// or a tile.
+struct CallPart {
+    AxisRanges ranges{};
+    std::vector<LookedElement> elements;  ///< of the stage that is wrong
+    std::vector<StoredStage>
+        results;  ///< of stages that were not stored, healthy; others are empty, and all where whole ones are known
+};
+
+/// What a rewrite makes of the elements of some parts.
+struct RewriteOutcome {
+    bool is_possible = false;  ///< it explains nearly all of what was wrong
+    std::int64_t wrong = 0;    ///< by the program as it is
+    std::int64_t right = 0;
+    std::int64_t unexplained = 0;  ///< wrong before, and still
+    std::vector<const LookedElement*> explained;
+    std::vector<const LookedElement*> broken;  ///< right before, and wrong with it
+};
+
+/// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
+class SearchedCall {
+ public:
+    /// All of these must outlive it, but for the program, of which it has its own.
+    SearchedCall(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
+                 const ProgramOptions& options);
+    SearchedCall(const SearchedCall&) = delete;
+    SearchedCall& operator=(const SearchedCall&) = delete;
+
+    Program& program() { return program_; }
+    const ProgramCall& call() const { return call_; }
+    const ProgramOptions& options() const { return options_; }
+    const StoredTiles& stored() const { return stored_; }
+    const StageVerdict& verdict() const { return verdict_; }
+    int wrong() const { return wrong_; }
+    /// The wrong stage, and those that it is computed from and that were not stored; they rise.
+    const std::vector<int>& rewritten() const { return rewritten_; }
+    /// Stages as they were stored, but for the wrong one.
+    const std::map<int, StoredStage>& known() const { return known_; }
+
+    const std::vector<CallPart>& tiles() const { return tiles_; }
+
+    /// Replays the parts, or the tiles, with the program as it is now, which differs from the declared one in `stage`.
+    /// `is_none_there`: what is stored is no number by it.
+    RewriteOutcome outcome_in_parts(int stage, bool is_none_there) const {
+        return outcome_in(parts_, stage, is_none_there);
+    }
+    RewriteOutcome outcome_in_tiles(int stage, bool is_none_there) const {
+        return outcome_in(tiles_, stage, is_none_there);
+    }
+    /// With all that is known.
+    TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
+
+    /// Whether a stage is computed from another, directly or by way of what was not stored.
+    bool takes_part_in(int stage, int reader) const;
+
+ private:
+    void choose_stages();
+    void compute_healthy();
+    void choose_parts();
+    void look_at(CallPart& part) const;
+    CallPart around(const std::vector<std::int64_t>& index) const;
+    CallPart tile_around(const std::vector<std::int64_t>& index) const;
+    RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there) const;
+
+    Program program_;
+    ProgramCall call_;
+    const StoredTiles& stored_;
+    int wrong_;
+    ProgramOptions options_;
+    const StageVerdict& verdict_;
+    std::vector<int> rewritten_;
+    bool goes_round_ = false;  ///< a stage takes the state of a later one
+    std::map<int, StoredStage> known_;
+    std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
+    std::vector<CallPart> parts_;
+    std::vector<CallPart> tiles_;
+};
+
+/// Of the elements that were wrong, and of those that were right, that a mistake has to explain.
+inline constexpr double most_of_wrong = 0.98;
+inline constexpr double most_of_right = 0.998;
+
+}  // namespace tilescope

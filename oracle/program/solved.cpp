@@ -1,0 +1,139 @@
+#include "oracle/program/solved.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::size_t most_rewrites = 48;
+/// Blocks of a state that are looked at of each tile: that are right, and that are wrong.
+constexpr std::array<int, 2> most_blocks = {2, 4};
+constexpr double broken_share = 0.002;
+
+bool is_condition(ProgramOp op) {
+    return op >= ProgramOp::less && op <= ProgramOp::opposite;
+}
+
+/// A tile of the wrong stage, as the kernel stored it, along axes that rise.
+struct StoredTile {
+    AxisRanges ranges{};
+    Numbers numbers{};
+    bool is_wrong = false;
+};
+
+StoredTile stored_tile(const SearchedCall& searched, const ProgramTile& tile, const ExpectedTile& expected) {
+    std::vector<double> got(std::size_t(tile.size()));
+    std::vector<char> known(got.size(), 0);
+    searched.stored().read(tile, got, known);
+    const ProgramArray& array = searched.call().program.array(tile.stage);
+    StoredTile stored;
+    Numbers numbers;
+    for (std::size_t i = 0; i < tile.indices.size(); ++i) {
+        numbers.axes.push_back(searched.call().program.axis_of(array.indices[i]));
+        numbers.extents.push_back(tile.indices[i].count);
+        stored.ranges[std::size_t(numbers.axes.back())] = tile.indices[i];
+    }
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const bool is_known = known[i] != 0 && !std::isnan(expected.value[i]);
+        numbers.value.push_back(is_known ? got[i] : 0);
+        numbers.error.push_back(is_known ? expected.error[i] + cast_bound(array.dtype, std::abs(got[i]))
+                                         : HUGE_VAL);
+        stored.is_wrong =
+            stored.is_wrong || (is_known && !is_as_expected(got[i], expected.value[i], expected.error[i]));
+    }
+    std::vector<int> rising = numbers.axes;
+    std::ranges::sort(rising);
+    std::vector<std::int64_t> extents;
+    for (const int axis : rising) extents.push_back(stored.ranges[std::size_t(axis)].count);
+    stored.numbers = laid_out(std::move(numbers), rising, extents);
+    if (array.over >= 0)
+        stored.ranges[std::size_t(array.over)] = {
+            tile.block * searched.call().blocks[std::size_t(array.over)], 1};
+    return stored;
+}
+
+std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program& program) {
+    RewriteOffers offers(program, samples);
+    for (const auto& [number, of] : samples.nodes()) {
+        if (of.wrong < fewest_places) continue;
+        const ProgramOp op = program.node(number).op;
+        if (is_condition(op)) {
+            offer_conditions(offers, of);
+            continue;
+        }
+        offer_functions(offers, of);
+        if (op != ProgramOp::read && op != ProgramOp::sum && number != program.array(of.stage).value)
+            continue;
+        offer_indices(offers, of);
+        offer_tile_maps(offers, of);
+    }
+    for (const auto& [number, of] : samples.sums()) offer_weights(offers, of);
+    std::vector<ProgramRewrite> found = offers.take();
+    const double places = 4 + std::log2(double(samples.nodes().size() + samples.sums().size()) + 1);
+    for (ProgramRewrite& rewrite : found) rewrite.bits += places;
+    std::ranges::stable_sort(found, {}, &ProgramRewrite::bits);
+    if (found.size() > most_rewrites) found.resize(most_rewrites);
+    return found;
+}
+
+}  // namespace
+
+void RewriteOffers::add(int stage, int node, int instead, double bits, const char* slot) {
+    found_.push_back(
+        {stage, build_.with_node(program_.array(stage).value, node, instead), std::nullopt, bits, slot});
+}
+
+void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
+                          const char* slot) {
+    std::vector<LabelledIndices> places;
+    std::int64_t unexplained = 0;
+    std::int64_t broken = 0;
+    for (std::size_t i = 0; i < of.samples.size(); ++i) {
+        const NodeSample& sample = of.samples[i];
+        const bool agrees = sample.agrees(values[i]);
+        if (sample.is_wrong && !agrees) ++unexplained;
+        if (!sample.is_wrong && !agrees) ++broken;
+        if (sample.is_wrong == agrees) places.push_back({sample.at, agrees});
+    }
+    if (double(unexplained) > unexplained_share * double(of.wrong)) return;
+    if (double(broken) <= broken_share * double(of.right)) return add(of.stage, of.node, instead, bits, slot);
+    const std::optional<FoundCondition> condition =
+        find_condition(samples_.call(), build_, places, numbers_of(of));
+    if (!condition) return;
+    if (!is_condition(program_.node(of.node).op))
+        return add(of.stage, of.node, build_.chosen(instead, condition->node, of.node),
+                   bits + condition->bits, slot);
+    const int elsewhere = build_.add({.op = ProgramOp::opposite, .of = {condition->node, -1, -1}});
+    const int either = build_.of_two(ProgramOp::either, build_.both(instead, condition->node),
+                                     build_.both(of.node, elsewhere));
+    add(of.stage, of.node, either, bits + condition->bits, slot);
+}
+
+std::vector<ProgramRewrite> solved_rewrites(SearchedCall& searched) {
+    const int wrong = searched.wrong();
+    FormulaSamples samples(searched.call());
+    // What the samples are taken from has to stay.
+    std::deque<TileRun> runs;
+    std::deque<ObserveTile> observers;
+    for (const CallPart& part : searched.tiles()) {
+        const TileRun* current = nullptr;
+        std::array<int, 2> blocks{};
+        observers.emplace_back([&](const ProgramTile& tile, const ExpectedTile& expected) {
+            if (tile.stage != wrong) return;
+            const StoredTile stored = stored_tile(searched, tile, expected);
+            const std::size_t kind = stored.is_wrong ? 1 : 0;
+            if (++blocks[kind] > most_blocks[kind]) return;
+            samples.take({searched.call(), current->view(), current->model_of(wrong), searched.rewritten()},
+                         wrong, stored.ranges, std::max<std::int64_t>(tile.block, 0), stored.numbers);
+        });
+        runs.push_back(searched.run_of(part.ranges, observers.back()));
+        current = &runs.back();
+        runs.back().run(searched.rewritten());
+    }
+    return rewrites_from(samples, searched.program());
+}
+
+}  // namespace tilescope

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "oracle/program/formula_samples.h"
+#include "oracle/program/rewrites.h"
+#include "oracle/program/searched_call.h"
+
+namespace tilescope {
+
+/// Rewrites of the formula of the wrong stage, and of those before it, that are solved for, from what its parts must have held: indices by vote, functions by fit,
+/// weights of terms by least squares, conditions by the places at which they must have held; the shortest first.
+std::vector<ProgramRewrite> solved_rewrites(SearchedCall& searched);
+
+/// Rewrites that explain what is known of a part of a formula, as they are offered.
+class RewriteOffers {
+ public:
+    RewriteOffers(Program& program, const FormulaSamples& samples) : program_(program), samples_(samples) {}
+
+    const FormulaSamples& samples() const { return samples_; }
+    ProgramBuilder& build() { return build_; }
+    const Program& program() const { return program_; }
+    std::vector<PlaceNumber> numbers_of(const NodeSamples& of) const {
+        return place_numbers(program_, of.axes, of.by_block);
+    }
+
+    /// `instead` stands where the node does; `values`: of each sample. Where it would break what is right a condition is looked for.
+    void offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
+               const char* slot);
+    /// Without being held against the samples.
+    void add(int stage, int node, int instead, double bits, const char* slot);
+
+    std::vector<ProgramRewrite> take() { return std::move(found_); }
+
+ private:
+    Program& program_;
+    ProgramBuilder build_{program_};
+    const FormulaSamples& samples_;
+    std::vector<ProgramRewrite> found_;
+};
+
+/// Each of them for one part of the formula.
+void offer_functions(RewriteOffers& offers, const NodeSamples& of);
+void offer_conditions(RewriteOffers& offers, const NodeSamples& of);
+void offer_indices(RewriteOffers& offers, const NodeSamples& of);
+void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
+void offer_weights(RewriteOffers& offers, const SumSamples& of);
+
+/// Of the places that are wrong, that a rewrite may leave unexplained; fewer places tell nothing.
+inline constexpr double unexplained_share = 0.02;
+inline constexpr std::int64_t fewest_places = 4;
+
+}  // namespace tilescope
