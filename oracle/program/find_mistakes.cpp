@@ -61,7 +61,7 @@ class MistakeSearch {
         }
         for (const ProgramRewrite& rewrite : solved_rewrites(searched_)) try_out(rewrite);
         look_closer();
-        return {best(), is_cut_off_};
+        return {best(), besides(), is_cut_off_};
     }
 
  private:
@@ -139,16 +139,42 @@ class MistakeSearch {
 
     /// What holds of the elements that the rewrite explains, and of none that it would break.
     std::optional<FoundCondition> condition_of(const RewriteOutcome& outcome) {
+        std::vector<LabelledIndices> places;
+        for (const LookedElement* const element : outcome.explained) places.push_back({element->at, true});
+        for (const LookedElement* const element : outcome.broken) places.push_back({element->at, false});
+        return condition_of(places);
+    }
+
+    std::optional<FoundCondition> condition_of(const std::vector<LabelledIndices>& places) {
         const ProgramArray& array = program_.array(searched_.wrong());
         std::vector<int> axes;
         for (const int index : array.indices) axes.push_back(program_.axis_of(index));
         std::vector<int> by_block;
         if (array.over >= 0) by_block.push_back(array.over);
-        std::vector<LabelledIndices> places;
-        for (const LookedElement* const element : outcome.explained) places.push_back({element->at, true});
-        for (const LookedElement* const element : outcome.broken) places.push_back({element->at, false});
         ProgramBuilder build(program_);
         return find_condition(searched_.call(), build, places, place_numbers(program_, axes, by_block));
+    }
+
+    /// Where there is no number, if that is only a part of what is wrong.
+    std::optional<ProgramMistake> besides() {
+        if (!searched_.sets_none_apart()) return std::nullopt;
+        std::vector<LabelledIndices> places;
+        double none = 0;
+        for (const CallPart& tile : searched_.tiles()) {
+            for (const LookedElement& element : tile.elements) {
+                if (!element.is_known && !element.is_none) continue;
+                places.push_back({element.at, element.is_none});
+                none += element.is_none ? 1 : 0;
+            }
+        }
+        const std::optional<FoundCondition> condition = condition_of(places);
+        if (!condition) return std::nullopt;
+        return ProgramMistake{.stage = searched_.wrong(),
+                              .slot = "result",
+                              .becomes = "nan",
+                              .where = program_text(program_, condition->node),
+                              .explained = none / double(places.size()),
+                              .bits = condition->bits};
     }
 
     /// Whether stages that were right would not be, with the mistake in what they take as well.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tilescope {
 
@@ -95,36 +96,35 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
 }
 
 void FormulaSamples::take_sums(const NeededSums& taken) {
+    const Numbers& needed = taken.needed;
+    const std::int64_t terms = needed.size() > 0 ? taken.terms.size() / needed.size() : 0;
+    if (taken.along.size() != 1 || terms < 2 || terms > most_terms_of_sum) return;
     SumSamples& of = sums_[taken.node];
-    const std::int64_t terms = taken.needed.size() > 0 ? taken.terms.size() / taken.needed.size() : 0;
-    if (of.along.empty()) {
-        of.stage = taken.stage;
-        of.node = taken.node;
-        of.along = taken.along;
-        of.ranges = taken.ranges;
-    }
-    const bool is_same = std::ranges::all_of(of.along, [&](int axis) {
-        const AxisRange& one = of.ranges[std::size_t(axis)];
-        const AxisRange& other = taken.ranges[std::size_t(axis)];
-        return one.first == other.first && one.count == other.count;
-    });
-    if (!is_same || terms < 2 || terms > most_terms_of_sum) return;
+    of.stage = taken.stage;
+    of.node = taken.node;
+    of.along = taken.along;
+    of.axes = needed.axes;
+    const ProgramOp op = program_.node(taken.node).op;
     std::vector<std::int64_t> wrong;
-    for (std::int64_t i = 0; i < taken.needed.size(); ++i) {
-        const Uncertain needed = taken.needed.at(i);
-        double right = 0;
-        for (std::int64_t k = 0; k < terms; ++k) right += taken.terms.value[std::size_t(i * terms + k)];
+    for (std::int64_t i = 0; i < needed.size(); ++i) {
+        const auto first = taken.terms.value.begin() + i * terms;
+        const double right = op == ProgramOp::sum    ? std::accumulate(first, first + terms, 0.0)
+                             : op == ProgramOp::most ? *std::max_element(first, first + terms)
+                                                     : *std::min_element(first, first + terms);
+        const Uncertain number = needed.at(i);
         const bool is_known =
-            std::isfinite(needed.error) && std::isfinite(needed.value) && std::isfinite(right);
-        if (is_known && !(std::abs(needed.value - right) <= needed.error)) wrong.push_back(i);
+            std::isfinite(number.error) && std::isfinite(number.value) && std::isfinite(right);
+        if (is_known && !(std::abs(number.value - right) <= number.error)) wrong.push_back(i);
     }
     EveryNth some(std::ssize(wrong), sums_per_term * terms);
     for (const std::int64_t i : wrong) {
-        if (!some.takes() || std::ssize(of.sums) >= 2 * sums_per_term * terms) continue;
+        if (!some.takes() || std::ssize(of.samples) >= 4 * sums_per_term * terms) continue;
         const auto first = taken.terms.value.begin() + i * terms;
-        of.terms.emplace_back(first, first + terms);
-        of.sums.push_back(taken.needed.value[std::size_t(i)]);
-        of.errors.push_back(std::max(taken.needed.at(i).error, 1e-300));
+        of.samples.push_back({.at = indices_at(taken.ranges, needed, i),
+                              .first = taken.ranges[std::size_t(taken.along.front())].first,
+                              .terms = {first, first + terms},
+                              .needed = needed.value[std::size_t(i)],
+                              .error = std::max(needed.at(i).error, 1e-300)});
     }
 }
 

@@ -45,15 +45,21 @@ struct NodeSamples {
     std::int64_t right = 0;
 };
 
-/// Sums that are wrong, with their terms, and what they must have been.
+/// A sum, a maximum or a minimum that is wrong: its terms, and what it must have been.
+struct SumSample {
+    AxisIndices at{};
+    std::int64_t first = 0;  ///< index of the first term
+    std::vector<double> terms{};
+    double needed = 0;
+    double error = 0;
+};
+
 struct SumSamples {
     int stage = -1;
     int node = -1;
     std::vector<int> along{};
-    AxisRanges ranges{};
-    std::vector<std::vector<double>> terms{};
-    std::vector<double> sums{};
-    std::vector<double> errors{};
+    std::vector<int> axes{};  ///< that its places are told apart by
+    std::vector<SumSample> samples{};
 };
 
 /// What is known of the formula of a stage, and of those of stages that it is computed from: places at which they are wrong, and

@@ -213,6 +213,10 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
             mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
             mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
             100 * mistake.healthy);
+    if (found.besides)
+        text += fmt::format(
+            "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",
+            program.array(found.besides->stage).name, found.besides->where);
     if (found.is_cut_off) text += "the search for a formula that explains it was cut off\n";
     const ProgramArray& array = program.array(wrong.stage);
     return text + fmt::format("diverged: {} is the first wrong stage, declared as {}\n", array.name,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ struct ProgramMistake {
 
 struct FoundMistakes {
     std::vector<ProgramMistake> mistakes{};
+    /// Where there is no number, of a stage that is otherwise wrong as well: the others explain the rest.
+    std::optional<ProgramMistake> besides{};
     bool is_cut_off = false;  ///< the search took too long, and was not made to its end
 };
 

@@ -174,6 +174,9 @@ class Inversion {
             }
             case ProgramOp::sum:
                 return sum(number, ranges, needed);
+            case ProgramOp::most:
+            case ProgramOp::least:
+                return extreme(number, ranges, needed);
             case ProgramOp::read:
                 return of_stage(node, ranges, needed);
             default:
@@ -266,6 +269,17 @@ class Inversion {
         collect_factors(node.of[0], factors);
         products(number, factors, formulas_.ranges_within(node, ranges, block_),
                  laid_out(needed, outer, extents_of(ranges, outer)));
+    }
+
+    void extreme(int number, const AxisRanges& ranges, const Numbers& needed) {
+        const ProgramNode& node = program_.node(number);
+        const std::vector<int> outer = without(needed.axes, node.list);
+        const AxisRanges inner = formulas_.ranges_within(node, ranges, block_);
+        const std::vector<int> axes = joined(outer, node.list);
+        if (product_along(inner, axes) > most_terms) return;
+        observer_.sums({stage_, number, inner, node.list,
+                        laid_out(formulas_.at(node.of[0], inner, block_), axes, extents_of(inner, axes)),
+                        laid_out(needed, outer, extents_of(ranges, outer))});
     }
 
     /// A sum of products of factors.

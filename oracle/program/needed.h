@@ -19,7 +19,7 @@ struct NeededValues {
     Numbers needed{};
 };
 
-/// The terms of a sum, for some of its results, and what these must have been.
+/// The terms of a sum, a maximum or a minimum, for some of its results, and what these must have been.
 struct NeededSums {
     int stage = -1;
     int node = -1;

@@ -56,6 +56,7 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
     choose_parts();
     for (CallPart& part : parts_) look_at(part);
     for (CallPart& tile : tiles_) look_at(tile);
+    set_none_apart();
 }
 
 void SearchedCall::choose_stages() {
@@ -175,7 +176,12 @@ void SearchedCall::look_at(CallPart& part) const {
             const bool is_right =
                 known[i] == 0 || is_as_expected(got[i], expected.value[i], expected.error[i]);
             LookedElement& element = part.elements.emplace_back(
-                LookedElement{{}, got[i], is_right, known[i] != 0, std::abs(got[i] - expected.value[i])});
+                LookedElement{{},
+                              got[i],
+                              is_right,
+                              known[i] != 0,
+                              !is_right && std::isnan(got[i]) && !std::isnan(expected.value[i]),
+                              std::abs(got[i] - expected.value[i])});
             const std::vector<std::int64_t> index = tile.index_of(std::int64_t(i));
             for (std::size_t k = 0; k < index.size(); ++k)
                 element.at[std::size_t(program_.axis_of(array.indices[k]))] = std::int32_t(index[k]);
@@ -189,6 +195,23 @@ void SearchedCall::look_at(CallPart& part) const {
     if (!healthy_.empty()) return;
     part.results.resize(program_.arrays.size());
     for (const int stage : rewritten_) part.results[std::size_t(stage)] = run.stored(stage);
+}
+
+void SearchedCall::set_none_apart() {
+    std::array<std::int64_t, 2> counts{};
+    for (const CallPart& tile : tiles_) {
+        for (const LookedElement& element : tile.elements) {
+            if (!element.is_right) ++counts[element.is_none ? 1 : 0];
+        }
+    }
+    sets_none_apart_ = counts[0] > 0 && counts[1] > 0;
+    if (!sets_none_apart_) return;
+    for (std::vector<CallPart>* const parts : {&parts_, &tiles_}) {
+        for (CallPart& part : *parts) {
+            for (LookedElement& element : part.elements)
+                element.is_known = element.is_known && !element.is_none;
+        }
+    }
 }
 
 TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observe) const {

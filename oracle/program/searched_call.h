@@ -16,7 +16,8 @@ struct LookedElement {
     double got = 0;
     bool is_right = false;  ///< by the program as it is
     bool is_known = true;
-    double off = 0;  ///< how far it is from what that expects
+    bool is_none = false;  ///< no number, where one is expected
+    double off = 0;        ///< how far it is from what that expects
 };
 
 /// A part of the call: some indices of its independent axes. Few of them, around an element, which a replay takes little time for;
@@ -59,6 +60,8 @@ class SearchedCall {
     const std::map<int, StoredStage>& known() const { return known_; }
 
     const std::vector<CallPart>& tiles() const { return tiles_; }
+    /// Some of what is wrong is no number, and some is: the search is for what explains the numbers.
+    bool sets_none_apart() const { return sets_none_apart_; }
 
     /// Replays the parts, or the tiles, with the program as it is now, which differs from the declared one in `stage`.
     /// `is_none_there`: what is stored is no number by it.
@@ -78,6 +81,7 @@ class SearchedCall {
     void choose_stages();
     void compute_healthy();
     void choose_parts();
+    void set_none_apart();
     void look_at(CallPart& part) const;
     CallPart around(const std::vector<std::int64_t>& index) const;
     CallPart tile_around(const std::vector<std::int64_t>& index) const;
@@ -95,6 +99,7 @@ class SearchedCall {
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
     std::vector<CallPart> parts_;
     std::vector<CallPart> tiles_;
+    bool sets_none_apart_ = false;
 };
 
 /// Of the elements that were wrong, and of those that were right, that a mistake has to explain.

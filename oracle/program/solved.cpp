@@ -37,7 +37,8 @@ StoredTile stored_tile(const SearchedCall& searched, const ProgramTile& tile, co
         stored.ranges[std::size_t(numbers.axes.back())] = tile.indices[i];
     }
     for (std::size_t i = 0; i < got.size(); ++i) {
-        const bool is_known = known[i] != 0 && !std::isnan(expected.value[i]);
+        const bool is_known = known[i] != 0 && !std::isnan(expected.value[i]) &&
+                              !(searched.sets_none_apart() && std::isnan(got[i]));
         numbers.value.push_back(is_known ? got[i] : 0);
         numbers.error.push_back(is_known ? expected.error[i] + cast_bound(array.dtype, std::abs(got[i]))
                                          : HUGE_VAL);
@@ -70,7 +71,8 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
         offer_indices(offers, of);
         offer_tile_maps(offers, of);
     }
-    for (const auto& [number, of] : samples.sums()) offer_weights(offers, of);
+    for (const auto& [number, of] : samples.sums())
+        program.node(number).op == ProgramOp::sum ? offer_weights(offers, of) : offer_extremes(offers, of);
     std::vector<ProgramRewrite> found = offers.take();
     const double places = 4 + std::log2(double(samples.nodes().size() + samples.sums().size()) + 1);
     for (ProgramRewrite& rewrite : found) rewrite.bits += places;

@@ -47,6 +47,7 @@ void offer_conditions(RewriteOffers& offers, const NodeSamples& of);
 void offer_indices(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
+void offer_extremes(RewriteOffers& offers, const SumSamples& of);
 
 /// Of the places that are wrong, that a rewrite may leave unexplained; fewer places tell nothing.
 inline constexpr double unexplained_share = 0.02;

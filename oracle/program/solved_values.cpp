@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "oracle/program/solved.h"
@@ -43,26 +46,41 @@ std::optional<int> domain_of(ProgramBuilder& build, int x, const CurveDomain& do
     return std::nullopt;
 }
 
-/// The one number that terms are multiplied with where that is not 1; nullopt: there are several, or none.
-std::optional<double> only_weight(const Eigen::VectorXd& weights) {
-    std::optional<double> only;
-    for (const double weight : weights) {
-        if (weight == 1) continue;
-        if (only && *only != weight) return std::nullopt;
-        only = weight;
-    }
-    return only;
+/// The index along an axis that a sum goes along, and within its block, where that is no period that is tried anyway.
+std::vector<PlaceNumber> numbers_along(const ProgramCall& call, int axis) {
+    std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
+    const bool is_power = std::has_single_bit(std::uint64_t(call.blocks[std::size_t(axis)]));
+    if (call.program.axes[std::size_t(axis)].block >= 0 && !is_power)
+        numbers.push_back({axis, PlaceNumber::Kind::within});
+    return numbers;
 }
 
-std::optional<Eigen::VectorXd> weights_of_terms(const SumSamples& of) {
-    const auto rows = Eigen::Index(of.sums.size());
-    const auto terms = Eigen::Index(of.terms.front().size());
+/// Both numbers that terms are multiplied with, the rarer one first; nullopt: there are more, or it is 1 for all.
+std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights) {
+    std::map<double, std::int64_t> counts;
+    for (const double weight : weights) ++counts[weight];
+    if (counts.size() == 1) return std::array{counts.begin()->first, 1.0};
+    if (counts.size() != 2) return std::nullopt;
+    const auto& [one, count] = *counts.begin();
+    const auto& [other, other_count] = *counts.rbegin();
+    return count <= other_count ? std::array{one, other} : std::array{other, one};
+}
+
+/// Of the sums that take the most terms from one place.
+std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<SumSample>& samples) {
+    const auto terms = Eigen::Index(samples.front().terms.size());
+    std::vector<const SumSample*> same;
+    for (const SumSample& sample : samples) {
+        if (sample.first == samples.front().first && Eigen::Index(sample.terms.size()) == terms)
+            same.push_back(&sample);
+    }
+    const auto rows = Eigen::Index(same.size());
     Equations equations{Eigen::MatrixXd(rows, terms), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
     for (Eigen::Index i = 0; i < rows; ++i) {
-        for (Eigen::Index k = 0; k < terms; ++k)
-            equations.terms(i, k) = of.terms[std::size_t(i)][std::size_t(k)];
-        equations.sums(i) = of.sums[std::size_t(i)];
-        equations.errors(i) = of.errors[std::size_t(i)];
+        const SumSample& sample = *same[std::size_t(i)];
+        for (Eigen::Index k = 0; k < terms; ++k) equations.terms(i, k) = sample.terms[std::size_t(k)];
+        equations.sums(i) = sample.needed;
+        equations.errors(i) = sample.error;
     }
     return find_weights(equations);
 }
@@ -91,30 +109,71 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
 }
 
 void offer_weights(RewriteOffers& offers, const SumSamples& of) {
-    if (std::ssize(of.sums) < fewest_places || of.along.size() != 1) return;
-    const std::optional<Eigen::VectorXd> weights = weights_of_terms(of);
-    const std::optional<double> weight = weights ? only_weight(*weights) : std::nullopt;
-    if (!weight) return;
+    if (std::ssize(of.samples) < fewest_places) return;
+    const std::optional<Eigen::VectorXd> weights = weights_of_terms(of.samples);
+    const std::optional<std::array<double, 2>> two = weights ? two_weights(*weights) : std::nullopt;
+    if (!two || *two == std::array{1.0, 1.0}) return;
     const int axis = of.along.front();
     std::vector<LabelledIndices> places;
     for (Eigen::Index k = 0; k < weights->size(); ++k) {
-        LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) != 1});
-        place.at[std::size_t(axis)] = std::int32_t(of.ranges[std::size_t(axis)].first + k);
+        LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) == (*two)[0]});
+        place.at[std::size_t(axis)] = std::int32_t(of.samples.front().first + k);
     }
-    const Program& program = offers.program();
-    std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
-    if (program.axes[std::size_t(axis)].block >= 0) numbers.push_back({axis, PlaceNumber::Kind::within});
     ProgramBuilder& build = offers.build();
-    const std::optional<FoundCondition> condition =
-        find_condition(offers.samples().call(), build, places, numbers);
-    if (!condition) return;
-    ProgramNode sum = program.node(of.node);
+    ProgramNode sum = offers.program().node(of.node);
     const int term = sum.of[0];
-    const int other =
-        *weight == 0 ? build.real(0) : build.of_two(ProgramOp::times, term, build.real(*weight));
-    sum.of[0] = build.chosen(other, condition->node, term);
-    offers.add(of.stage, of.node, build.add(std::move(sum)),
-               condition->bits + (*weight == 0 ? 2 : bits_of_real), "range");
+    double bits = 0;
+    const auto weighted = [&](double weight) {
+        if (weight == 1) return term;
+        bits += weight == 0 ? 2 : bits_of_real;
+        return weight == 0 ? build.real(0) : build.of_two(ProgramOp::times, term, build.real(weight));
+    };
+    sum.of[0] = weighted((*two)[0]);
+    const bool is_everywhere = std::ranges::all_of(places, &LabelledIndices::is_inside);
+    if (!is_everywhere) {
+        const std::optional<FoundCondition> condition = find_condition(
+            offers.samples().call(), build, places, numbers_along(offers.samples().call(), axis));
+        if (!condition) return;
+        sum.of[0] = build.chosen(sum.of[0], condition->node, weighted((*two)[1]));
+        bits += condition->bits;
+    }
+    offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
+}
+
+/// Those that are beyond it were left out, and the one that it is was not.
+void offer_extremes(RewriteOffers& offers, const SumSamples& of) {
+    if (std::ssize(of.samples) < fewest_places) return;
+    const bool is_most = offers.program().node(of.node).op == ProgramOp::most;
+    const int axis = of.along.front();
+    std::vector<LabelledIndices> left_out;
+    for (const SumSample& sample : of.samples) {
+        bool is_one_of_them = false;
+        for (std::size_t k = 0; k < sample.terms.size(); ++k) {
+            const double off = (is_most ? 1 : -1) * (sample.terms[k] - sample.needed);
+            const bool is_beyond = off > sample.error;
+            if (!is_beyond && std::abs(off) > sample.error) continue;
+            LabelledIndices place{sample.at, is_beyond};
+            place.at[std::size_t(axis)] = std::int32_t(sample.first + std::int64_t(k));
+            is_one_of_them = is_one_of_them || !is_beyond;
+            left_out.push_back(place);
+        }
+        if (!is_one_of_them) return;
+    }
+    ProgramBuilder& build = offers.build();
+    ProgramNode extreme = offers.program().node(of.node);
+    const int term = extreme.of[0];
+    const int none = build.real(is_most ? -HUGE_VAL : HUGE_VAL);
+    std::vector<PlaceNumber> numbers = numbers_along(offers.samples().call(), axis);
+    for (const PlaceNumber& number : place_numbers(offers.program(), of.axes)) numbers.push_back(number);
+    for (const bool is_kept : {true, false}) {
+        std::vector<LabelledIndices> places = left_out;
+        for (LabelledIndices& place : places) place.is_inside = place.is_inside != is_kept;
+        const auto condition = find_condition(offers.samples().call(), build, places, numbers);
+        if (!condition) continue;
+        extreme.of[0] =
+            is_kept ? build.chosen(term, condition->node, none) : build.chosen(none, condition->node, term);
+        offers.add(of.stage, of.node, build.add(extreme), condition->bits + 2, "range");
+    }
 }
 
 }  // namespace tilescope

@@ -324,5 +324,84 @@ TEST(DeclaredProgram, MistakesOfAGemmAreDescribed) {
     }
 }
 
+/// A softmax's row maximum and row sum, over the columns that it takes, so many times each.
+struct RowSums {
+    std::function<bool(std::int64_t r, std::int64_t c)> takes = [](std::int64_t, std::int64_t) {
+        return true;
+    };
+    std::function<float(std::int64_t c)> times = [](std::int64_t) { return 1.0F; };
+    std::function<bool(std::int64_t r)> writes = [](std::int64_t) { return true; };
+
+    static constexpr std::int64_t rows = 224;
+    static constexpr std::int64_t cols = 96;
+    static constexpr const char* text = R"(
+        axes   r: rows by 16; c: cols by 32
+        input  x[r, c]
+        stage  m[r] = max(c: x)
+        stage  l[r] = sum(c: exp(x - m))
+        output m, l)";
+
+    Arrays run(const std::vector<float>& x) const {
+        Arrays out;
+        std::vector<float>& m = out.add("m", {rows});
+        std::vector<float>& l = out.add("l", {rows});
+        for (std::int64_t r = 0; r < rows; ++r) {
+            float top = -INFINITY;
+            for (std::int64_t c = 0; c < cols; ++c)
+                if (takes(r, c)) top = std::max(top, x[std::size_t(r * cols + c)]);
+            float sum = 0;
+            for (std::int64_t c = 0; c < cols; ++c)
+                sum += times(c) * std::exp(x[std::size_t(r * cols + c)] - top);
+            m[std::size_t(r)] = writes(r) ? top : NAN;
+            l[std::size_t(r)] = writes(r) ? sum : NAN;
+        }
+        return out;
+    }
+};
+
+struct RowMistake {
+    const char* what;
+    std::function<void(RowSums&)> make;
+    const char* stage;
+    const char* becomes;
+    const char* none = "";  ///< where there is no number besides
+};
+
+const RowMistake row_mistakes[] = {
+    {"the maximum of a lane's columns",
+     [](RowSums& s) { s.takes = [](std::int64_t, std::int64_t c) { return c % 32 == 31; }; }, "m",
+     "max(c: x where c % 32 == 31 else -inf)"},
+    {"the maximum without a tile, in the last rows",
+     [](RowSums& s) { s.takes = [](std::int64_t r, std::int64_t c) { return r < 192 || c < 64; }; }, "m",
+     "max(c: x where c < cols - 32 else -inf) where r / 16 >= 12"},
+    {"a lane's columns, 32 times",
+     [](RowSums& s) { s.times = [](std::int64_t c) { return c % 32 == 31 ? 32.0F : 0; }; }, "l",
+     "sum(c: exp(x - m) * 32.0 where c % 32 == 31 else 0.0)"},
+    {"a tile twice, and rows that nobody writes",
+     [](RowSums& s) {
+         s.times = [](std::int64_t c) { return c / 32 == 1 ? 2.0F : 1.0F; };
+         s.writes = [](std::int64_t r) { return r % 16 < 12; };
+     },
+     "m", "", "r % 16 >= 12"},
+};
+
+TEST(DeclaredProgram, MaximaAndSumsOfPartsAreDescribed) {
+    for (const RowMistake& row : row_mistakes) {
+        RowSums sums;
+        row.make(sums);
+        Random random(11);
+        Arrays in;
+        fill(in.add("x", {RowSums::rows, RowSums::cols}), Dtype::f32, random);
+        const Arrays out = sums.run(in.values["x"]);
+        const Found found = judged(RowSums::text, in, out, {"m", "l"});
+        EXPECT_EQ(found.stage, row.stage) << row.what;
+        std::string told;
+        for (const ProgramMistake& mistake : found.mistakes)
+            told += mistake.becomes + (mistake.where.empty() ? "" : " where " + mistake.where) + "\n";
+        EXPECT_NE(told.find(row.becomes), std::string::npos) << row.what << ": " << told;
+        EXPECT_NE(told.find(row.none), std::string::npos) << row.what << ": " << told;
+    }
+}
+
 }  // namespace
 }  // namespace tilescope::test
