@@ -138,9 +138,13 @@ struct Declared {
     std::vector<std::int64_t> chunk;
 };
 
-std::vector<std::int64_t> read_dims(hid_t dataset, const std::string& where) {
+/// Whether a dataset without dimensions, which is one number, is an array, too.
+enum class Rank { one_or_more, any };
+
+std::vector<std::int64_t> read_dims(hid_t dataset, Rank allowed, const std::string& where) {
     const Id space(H5Dget_space(dataset));
     if (!space) refuse_failed("its shape cannot be read", where);
+    if (allowed == Rank::any && H5Sget_simple_extent_type(space.get()) == H5S_SCALAR) return {};
     const int rank = H5Sget_simple_extent_ndims(space.get());
     if (rank < 1 || H5Sis_simple(space.get()) <= 0) refuse("is not an array", where);
     std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
@@ -151,7 +155,8 @@ std::vector<std::int64_t> read_dims(hid_t dataset, const std::string& where) {
     return {dims.begin(), dims.end()};
 }
 
-std::optional<Declared> open_declared(const InputFile& file, const std::string& path) {
+std::optional<Declared> open_declared(const InputFile& file, const std::string& path,
+                                      Rank allowed = Rank::one_or_more) {
     Declared declared;
     declared.where = file.where(path);
     declared.dataset = open_object(file, path);
@@ -170,7 +175,7 @@ std::optional<Declared> open_declared(const InputFile& file, const std::string& 
         throw Error("is compressed or filtered, and filters are never run", declared.where,
                     "remove them with h5repack -f NONE");
     }
-    declared.dims = read_dims(declared.dataset.get(), declared.where);
+    declared.dims = read_dims(declared.dataset.get(), allowed, declared.where);
     if (layout == H5D_CHUNKED) {
         std::vector<hsize_t> chunk(declared.dims.size());
         if (H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()) !=
@@ -231,6 +236,16 @@ std::optional<Declared> open_shaped(const InputFile& file, const std::string& pa
                declared->where);
     }
     return declared;
+}
+
+/// How the elements are stored. Errors: Error for another type than float32 and `dtype`.
+Dtype require_dtype(const Declared& declared, Dtype dtype) {
+    const std::optional<Dtype> stored = stored_dtype(declared.type.get(), dtype);
+    if (stored) return *stored;
+    const std::string wanted(dtype_info(dtype).name);
+    refuse("holds " + describe_type(declared.type.get()) + "s, not little-endian f32" +
+               (dtype == Dtype::f32 ? "" : " or " + wanted),
+           declared.where);
 }
 
 StoredDataset stored_dataset(const InputFile& file, Declared declared, Dtype stored) {
@@ -325,14 +340,17 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
                                           std::span<const std::int64_t> dims) {
     std::optional<Declared> declared = open_shaped(file, path, dims);
     if (!declared) return std::nullopt;
-    const std::optional<Dtype> stored = stored_dtype(declared->type.get(), dtype);
-    if (!stored) {
-        const std::string wanted(dtype_info(dtype).name);
-        refuse("holds " + describe_type(declared->type.get()) + "s, not little-endian f32" +
-                   (dtype == Dtype::f32 ? "" : " or " + wanted),
-               declared->where);
-    }
-    return stored_dataset(file, std::move(*declared), *stored);
+    const Dtype stored = require_dtype(*declared, dtype);
+    return stored_dataset(file, std::move(*declared), stored);
+}
+
+std::optional<StoredDataset> open_whole_dataset(const InputFile& file, const std::string& path, Dtype dtype) {
+    std::optional<Declared> declared = open_declared(file, path, Rank::any);
+    if (!declared) return std::nullopt;
+    const Dtype stored = require_dtype(*declared, dtype);
+    StoredDataset dataset = stored_dataset(file, std::move(*declared), stored);
+    require_whole(dataset);
+    return dataset;
 }
 
 std::optional<StoredDataset> open_words(const InputFile& file, const std::string& path,

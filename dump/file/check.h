@@ -90,6 +90,9 @@ inline constexpr std::int64_t any_size = -1;
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims);
 
+/// The same of any dimensions, none among them, where all elements are stored one after the other.
+std::optional<StoredDataset> open_whole_dataset(const InputFile& file, const std::string& path, Dtype dtype);
+
 /// The same of a dataset of uint32.
 std::optional<StoredDataset> open_words(const InputFile& file, const std::string& path,
                                         std::span<const std::int64_t> dims);

@@ -91,6 +91,12 @@ void open_writers(Contents& contents, const StageInfo& info) {
     contents.writers[static_cast<std::size_t>(info.stage)] = std::move(dataset);
 }
 
+void require_attention(const InputFile& file) {
+    if (!is_of_program(file)) return;
+    throw Error("is a declared kernel, and no recording of attention", file.where(layout::path::program),
+                "judge it by itself with tile-diff; nothing else reads it yet");
+}
+
 // The backward pass reads lse instead of computing it: its units stand at the input.
 void read_lse_units(Contents& contents) {
     const std::optional<StoredDataset>& lse = contents.inputs.tensors[static_cast<std::size_t>(Input::lse)];
@@ -105,6 +111,7 @@ Contents open_contents(InputFile file) {
     contents.file = std::move(file);
     open_hdf5(contents.file);
     check_format(contents.file);
+    require_attention(contents.file);
     contents.provenance = read_provenance(contents.file);
     contents.problem = read_problem(contents.file);
     read_named_tiles(contents.file, contents.problem);

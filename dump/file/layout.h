@@ -35,6 +35,10 @@ inline constexpr const char* page_table = "/inputs/page_table";
 inline constexpr const char* alibi_slopes = "/inputs/alibi_slopes";
 inline constexpr const char* sink = "/inputs/sink";
 inline constexpr const char* bias = "/inputs/bias";
+inline constexpr const char* program = "/program";
+inline constexpr const char* program_sizes = "/program/sizes";
+inline constexpr const char* program_inputs = "/program/inputs";
+inline constexpr const char* program_stages = "/program/stages";
 }  // namespace path
 
 /// Root attributes that say who made the recording.

@@ -73,6 +73,18 @@ void check_format(const InputFile& file) {
     check_requires(file);
 }
 
+bool is_of_program(const InputFile& file) {
+    if (!has_object(file, layout::path::program)) return false;
+    for (const char* path :
+         {layout::path::problem, layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
+        if (has_object(file, path))
+            throw Error("stands beside " + std::string(layout::path::program) +
+                            ", and a file holds either attention or a declared kernel",
+                        file.where(path), "write two files");
+    }
+    return true;
+}
+
 Provenance read_provenance(const InputFile& file) {
     Provenance provenance;
     for (const layout::ProvenanceAttribute& attribute : layout::provenance_attributes()) {

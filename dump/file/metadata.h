@@ -11,6 +11,9 @@ namespace tilescope::hdf5 {
 /// one that requires what this program does not know.
 void check_format(const InputFile& file);
 
+/// Whether the file holds a declared kernel, and not a recording of attention. Errors: Error where it holds both.
+bool is_of_program(const InputFile& file);
+
 /// Errors: Error for a missing, wrong or contradicting attribute.
 Provenance read_provenance(const InputFile& file);
 Problem read_problem(const InputFile& file);

@@ -3,6 +3,7 @@
 // A file that is being written.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "dump/file/driver.h"
@@ -36,6 +37,11 @@ struct SinkRoom {
     std::size_t max_bytes = 0;  ///< what CapturePlan was given
     std::int64_t offset = 0;    ///< where in the file it begins
 };
+
+/// Creates an HDF5 file in a temporary file that is not committed, with room for an image unless `sink` is null, and lets
+/// `write_contents` write what it holds. Errors: Error naming `path`.
+void fill_file(const TemporaryFile& temporary, const std::string& path, const SinkRoom* sink,
+               const std::function<void(OutputFile&)>& write_contents);
 
 /// Writes a recording into a temporary file that is not committed: with `capture` in place of its own, and
 /// with room for an image unless `sink` is null. Errors: Error naming `path`.

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "dump/file/capture.h"
-#include "dump/file/driver.h"
 #include "dump/file/hdf5.h"
 #include "dump/file/inputs.h"
 #include "dump/file/layout.h"
@@ -18,7 +16,6 @@
 #include "dump/file/sink_image.h"
 #include "dump/file/temporary.h"
 #include "dump/file/threads.h"
-#include "dump/schema/error.h"
 
 namespace tilescope {
 
@@ -28,17 +25,6 @@ using hdf5::check;
 using hdf5::checked;
 using hdf5::Id;
 using hdf5::OutputFile;
-
-void create_file(OutputFile& file, const TemporaryFile& temporary, const hdf5::SinkRoom* sink) {
-    const Id access = checked(H5Pcreate(H5P_FILE_ACCESS));
-    if (!hdf5::set_driver(access.get(), file.target)) throw hdf5::Failure();
-    // Checksums on all metadata, and the chunk indices of create_tiles(); read by HDF5 1.10 and everything
-    // since.
-    check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110));
-    if (sink != nullptr) hdf5::align_sink_image(access.get(), *sink);
-    const Id creation = hdf5::creation_properties(H5P_FILE_CREATE);
-    file.id = checked(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
-}
 
 std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
     return {values.begin(), values.end()};
@@ -237,25 +223,8 @@ void hdf5::write_file(const TemporaryFile& temporary, const std::string& path, c
     validate(recording.units(), recording.name());
     validate(recording.side_inputs(), recording.problem(), recording.name());
     validate(recording.threads(), recording.problem(), recording.name());
-    std::string failure;
-    int error = 0;
-    {
-        const Session session;
-        OutputFile file(temporary.descriptor());
-        try {
-            create_file(file, temporary, sink);
-            write_contents(file, recording, capture, sink);
-        } catch (const Failure& failed) {
-            failure = failed.what();
-        }
-        file.id.close();
-        const int error_behind = file.behind.flush();
-        error = file.target.error != 0 ? file.target.error : error_behind;
-    }
-    if (error != 0) failure = std::strerror(error);
-    if (!failure.empty()) {
-        throw Error("cannot be written: " + failure, path, "free space on its disk or choose another file");
-    }
+    fill_file(temporary, path, sink,
+              [&](OutputFile& file) { write_contents(file, recording, capture, sink); });
 }
 
 void write_recording(const std::string& path, const Recording& recording) {
