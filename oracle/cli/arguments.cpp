@@ -261,7 +261,8 @@ void declare_asked(CLI::App& app, Arguments& arguments) {
 
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
-        "Judges recordings of attention kernels: which stage went wrong first, where and why.\n"
+        "Judges recordings of attention kernels, and of declared ones: which stage went wrong first, where "
+        "and why.\n"
         "  tile-diff run.h5            the report of one\n"
         "  tile-diff recordings/       a line for each, and the report of the worst\n"
         "Exit code: 0 it matches, 1 it diverges, 2 it could not be judged; of many, the largest.");

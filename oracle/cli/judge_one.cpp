@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "dump/program_file.h"
 #include "dump/reader.h"
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
@@ -23,6 +24,7 @@
 #include "oracle/causes/prediction.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/suggest.h"
+#include "oracle/cli/judge_program_file.h"
 #include "oracle/cli/progress.h"
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/exhibits.h"
@@ -296,6 +298,8 @@ Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
             shown.outcome = judge_shards(found, plan);
         } else if (plan.arguments.same_run && !is_first) {
             return {};
+        } else if (plan.sharing == nullptr && holds_program(recording)) {
+            shown.outcome = judge_program_file(found, plan);
         } else if (plan.arguments.same_run) {
             shown.outcome = compare_recordings(found, plan);
         } else {
@@ -356,6 +360,7 @@ std::string explain_element(const std::string& path, const Arguments& arguments)
 }  // namespace
 
 int answer_question(const std::string& recording, const Arguments& arguments) {
+    if (holds_program(recording)) refuse_options_of_attention(recording, arguments);
     if (arguments.suggest) return suggest_arguments(recording, arguments);
     write_to_stdout(readable(explain_element(recording, arguments)));
     return exit_code_of(Came::match);

@@ -11,6 +11,9 @@ namespace tilescope {
 
 namespace {
 
+/// No index, extent or size is larger: two of them can be added up.
+constexpr std::int64_t most_whole = std::int64_t(1) << 53;
+
 /// One more than the largest number that an index has.
 std::optional<std::int64_t> extent_of(const ProgramCall& call, int index) {
     std::optional<std::int64_t> most;
@@ -79,6 +82,9 @@ class Binder {
         const auto found = std::ranges::find(call_.program.sizes, name);
         if (found == call_.program.sizes.end())
             throw Error("the program has no such size", name, "give those that it declares");
+        if (size > most_whole || size < -most_whole)
+            throw Error("it is " + std::to_string(size) + ", beyond the indices of any array", name,
+                        "give a size of the call");
         know(std::size_t(found - call_.program.sizes.begin()), size, "what is given");
     }
 
@@ -158,7 +164,6 @@ class Binder {
 std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
                                      const std::vector<std::int64_t>& axes) {
     const ProgramNode& node = call.program.node(number);
-    constexpr std::int64_t most = std::int64_t(1) << 53;
     std::optional<std::int64_t> x;
     std::optional<std::int64_t> y;
     if (node.of[0] >= 0 && !(x = whole_at(call, node.of[0], axes))) return std::nullopt;
@@ -197,7 +202,7 @@ std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
         default:
             return std::nullopt;
     }
-    if (result > most || result < -most) return std::nullopt;
+    if (result > most_whole || result < -most_whole) return std::nullopt;
     return result;
 }
 

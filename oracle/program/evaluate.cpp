@@ -1,5 +1,7 @@
 #include "oracle/program/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -162,8 +164,8 @@ class Evaluation {
         }
         // Temporary results are as large as stages.
         if (4 * bytes <= double(options_.memory)) return;
-        throw Error("its stages need " + std::to_string(std::int64_t(bytes / 0x1p18)) + " MiB at once",
-                    "program", "cut its axes into smaller blocks, or judge a part of it");
+        throw Error("its stages need " + fmt::format("{:.0f}", bytes / 0x1p18) + " MiB at once", "program",
+                    "cut its axes into smaller blocks, or judge a part of it");
     }
 
     const ProgramCall& call_;

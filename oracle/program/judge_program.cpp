@@ -79,16 +79,6 @@ class Tallied {
     std::int64_t every_ = 1;
 };
 
-/// "acc[1, 17, 3] after block 2 of k"
-std::string place_text(const Program& program, int stage, const ProgramElement& element) {
-    const ProgramArray& array = program.array(stage);
-    std::string text = array.name;
-    if (!element.index.empty()) text += fmt::format("[{}]", fmt::join(element.index, ", "));
-    if (element.block < 0) return text;
-    return fmt::format("{} after block {} of {}", text, element.block,
-                       program.axes[std::size_t(array.over)].name);
-}
-
 }  // namespace
 
 StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
@@ -149,6 +139,17 @@ const StageVerdict& ProgramReport::verdict_of(int stage) const {
     return *std::ranges::find(stages, stage, &StageVerdict::stage);
 }
 
+std::string_view to_string(ProgramStageState state) {
+    constexpr std::string_view words[] = {"ok", "not judged", "wrong", "first wrong"};
+    return words[std::size_t(state)];
+}
+
+ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verdict) {
+    if (verdict.stage == report.first_wrong) return ProgramStageState::first_wrong;
+    if (verdict.outside > 0) return ProgramStageState::wrong;
+    return verdict.not_judged == verdict.compared ? ProgramStageState::not_judged : ProgramStageState::ok;
+}
+
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
     std::vector<Tallied> tallies(call.program.arrays.size());
     options.stored = &stored;
@@ -180,6 +181,21 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
     return report;
 }
 
+std::string place_text(const Program& program, int stage, const ProgramElement& element) {
+    std::string text;
+    if (!element.index.empty()) text = fmt::format("[{}]", fmt::join(element.index, ", "));
+    if (element.block < 0) return text;
+    const int over = program.array(stage).over;
+    return fmt::format("{} after block {} of {}", text, element.block, program.axes[std::size_t(over)].name);
+}
+
+std::string verdict_line(const Program& program, const ProgramReport& report) {
+    if (report.first_wrong < 0) return "match";
+    const ProgramArray& array = program.array(report.first_wrong);
+    return fmt::format("diverged: {} is the first wrong stage, declared as {}", array.name,
+                       program_text(program, array.value));
+}
+
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
     const bool some_not_judged =
@@ -190,20 +206,18 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
     std::string text = fmt::format("{:<12} {:>12} {:>10}{} {:>12} {:>12}  state\n", "stage", "compared",
                                    "outside", not_judged("not judged"), "max |diff|", "of budget");
     for (const StageVerdict& verdict : report.stages) {
-        const bool is_first = verdict.stage == report.first_wrong;
-        const std::string state = is_first                                 ? "FIRST WRONG"
-                                  : verdict.outside > 0                    ? "wrong"
-                                  : verdict.not_judged == verdict.compared ? "not judged"
-                                                                           : "ok";
+        const ProgramStageState state = state_of(report, verdict);
+        const std::string_view word =
+            state == ProgramStageState::first_wrong ? "FIRST WRONG" : to_string(state);
         text +=
             fmt::format("{:<12} {:>12} {:>10}{} {:>12.3g} {:>12.3g}  {}\n", program.array(verdict.stage).name,
                         verdict.compared, verdict.outside, not_judged(verdict.not_judged),
-                        verdict.largest_difference, verdict.budget_used, state);
+                        verdict.largest_difference, verdict.budget_used, word);
     }
-    if (report.first_wrong < 0) return text + "match\n";
+    if (report.first_wrong < 0) return text + verdict_line(program, report) + "\n";
     const StageVerdict& wrong = report.verdict_of(report.first_wrong);
     for (const ProgramElement& element : wrong.worst)
-        text += fmt::format("{}: got {:.9g}, expected {:.9g} +- {:.3g}\n",
+        text += fmt::format("{}{}: got {:.9g}, expected {:.9g} +- {:.3g}\n", program.array(wrong.stage).name,
                             place_text(program, wrong.stage, element), element.got, element.expected,
                             element.tolerance);
     const std::vector<ProgramMistake>& mistakes = found.mistakes;
@@ -218,9 +232,7 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
             "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",
             program.array(found.besides->stage).name, found.besides->where);
     if (found.is_cut_off) text += "the search for a formula that explains it was cut off\n";
-    const ProgramArray& array = program.array(wrong.stage);
-    return text + fmt::format("diverged: {} is the first wrong stage, declared as {}\n", array.name,
-                              program_text(program, array.value));
+    return text + verdict_line(program, report) + "\n";
 }
 
 }  // namespace tilescope

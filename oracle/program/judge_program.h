@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracle/program/evaluate.h"
@@ -69,6 +70,10 @@ struct FoundMistakes {
     bool is_cut_off = false;  ///< the search took too long, and was not made to its end
 };
 
+/// How a stage came out, from the best to the worst.
+enum class ProgramStageState : std::uint8_t { ok, not_judged, wrong, first_wrong };
+std::string_view to_string(ProgramStageState state);
+
 struct ProgramReport {
     std::vector<StageVerdict> stages;  ///< that were stored, in the order of the program
     int first_wrong = -1;              ///< array; -1: it matches
@@ -76,9 +81,17 @@ struct ProgramReport {
     const StageVerdict& verdict_of(int stage) const;
 };
 
+ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verdict);
+
 /// Judges what a kernel stored. `options.stored` is not asked.
 /// Errors: Error where nothing was stored, or nothing can be told of what was.
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options = {});
+
+/// "[1, 17, 3] after block 2 of k"
+std::string place_text(const Program& program, int stage, const ProgramElement& element);
+
+/// One sentence: which stage is the first wrong one, or that nothing diverges. The last line of every report.
+std::string verdict_line(const Program& program, const ProgramReport& report);
 
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,

@@ -1,8 +1,7 @@
 #include "oracle/program/numbers.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <limits>
 
 #include "dump/schema/error.h"
 
@@ -11,7 +10,12 @@ namespace tilescope {
 namespace {
 
 std::int64_t product_of(const std::vector<std::int64_t>& extents) {
-    return std::accumulate(extents.begin(), extents.end(), std::int64_t(1), std::multiplies<>());
+    std::int64_t product = 1;
+    for (const std::int64_t extent : extents) {
+        if (__builtin_mul_overflow(product, extent, &product))
+            return std::numeric_limits<std::int64_t>::max();
+    }
+    return product;
 }
 
 }  // namespace

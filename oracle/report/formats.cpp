@@ -7,6 +7,7 @@
 #include "oracle/report/junit.h"
 #include "oracle/report/list.h"
 #include "oracle/report/markdown.h"
+#include "oracle/report/program.h"
 #include "oracle/report/ranks.h"
 #include "oracle/report/sarif.h"
 #include "oracle/report/text.h"
@@ -20,16 +21,19 @@ struct Renderers {
     std::string (*report)(const Report&);
     std::string (*runs)(const SameRun&);
     std::string (*ranks)(const RankReport&);
+    std::string (*program)(const JudgedProgram&);
     std::string (*unjudged)(const Unjudged&);
 
     std::string operator()(const Report& of) const { return report(of); }
     std::string operator()(const SameRun& of) const { return runs(of); }
     std::string operator()(const RankReport& of) const { return ranks(of); }
+    std::string operator()(const JudgedProgram& of) const { return program(of); }
     std::string operator()(const Unjudged& of) const { return unjudged(of); }
 };
 
 std::string as_text(const Outcome& outcome, const Exhibits& exhibits) {
-    const Renderers texts{to_text, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; }};
+    const Renderers texts{to_text, to_text, to_text, to_text,
+                          [](const Unjudged& of) { return of.reason + "\n"; }};
     const std::string text = std::visit(texts, outcome);
     return exhibits.known.empty() ? text : text + "known: " + one_line(exhibits.known) + "\n";
 }
@@ -47,7 +51,7 @@ std::string text_tail(std::span<const JudgedRecording> all) {
 }
 
 std::string as_json(const Outcome& outcome, const Exhibits& exhibits) {
-    const Renderers texts{to_json, to_json, to_json,
+    const Renderers texts{to_json, to_json, to_json, to_json,
                           [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); }};
     const std::string text = std::visit(texts, outcome);
     return exhibits.known.empty() ? text : known_json(text, exhibits.known);

@@ -10,6 +10,7 @@
 #include "dump/schema/text.h"
 #include "oracle/report/card.h"
 #include "oracle/report/markup.h"
+#include "oracle/report/program.h"
 #include "oracle/report/ranks.h"
 #include "oracle/report/tables.h"
 #include "oracle/report/text.h"
@@ -255,6 +256,16 @@ std::string body_of(const RankReport& report, const Exhibits& exhibits) {
     return html + section("Commands", command("This page:", exhibits.command));
 }
 
+std::string body_of(const JudgedProgram& program, const Exhibits& exhibits) {
+    const std::string known = exhibits.known.empty() ? "" : "known: " + one_line(exhibits.known);
+    return card(program.report.first_wrong < 0 ? "right" : "wrong",
+                verdict_line(program.program, program.report), paragraph("", known)) +
+           section("Stages", preformatted(to_text(program))) +
+           section("Program", preformatted(readable(program.program_text))) +
+           section("Commands", command("This page:", exhibits.command) +
+                                   command("The recording:", program.provenance.command));
+}
+
 std::string body_of(const Unjudged& unjudged, const Exhibits& exhibits) {
     return card("unjudged", "unjudged: " + unjudged.reason, paragraph("dim", one_line(unjudged.recording))) +
            section("Commands", command("This page:", exhibits.command));
@@ -275,6 +286,10 @@ std::string title_of(const RankReport& report) {
                        : report.unjudged.empty() ? "match"
                                                  : "unjudged",
                        one_line(report.recording));
+}
+std::string title_of(const JudgedProgram& program) {
+    return fmt::format("{}: {}", program.report.first_wrong < 0 ? "match" : "diverged",
+                       one_line(program.recording));
 }
 std::string title_of(const Unjudged& unjudged) {
     return "unjudged: " + one_line(unjudged.recording);

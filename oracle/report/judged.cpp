@@ -108,6 +108,36 @@ JudgedRecording judged_in(const RankReport& report) {
     return judged;
 }
 
+std::string cause_of_program(const JudgedProgram& program) {
+    if (!program.found.mistakes.empty()) {
+        const ProgramMistake& mistake = program.found.mistakes.front();
+        return mistake.becomes + (mistake.where.empty() ? "" : ", where " + mistake.where);
+    }
+    if (!program.search_failed.empty()) return "search failed";
+    if (!program.searched) return "not searched";
+    return program.found.is_cut_off ? "search cut off" : "unexplained";
+}
+
+JudgedRecording judged_in(const JudgedProgram& program) {
+    const ProgramReport& report = program.report;
+    JudgedRecording judged;
+    judged.recording = program.recording;
+    judged.came = report.first_wrong < 0 ? Came::match : Came::diverged;
+    judged.headline = verdict_line(program.program, report);
+    if (report.first_wrong < 0) return judged;
+    const StageVerdict& wrong = report.verdict_of(report.first_wrong);
+    judged.stage = program.program.array(wrong.stage).name;
+    if (!wrong.worst.empty()) judged.place = place_text(program.program, wrong.stage, wrong.worst.front());
+    judged.cause = cause_of_program(program);
+    for (const StageVerdict& stage : report.stages) {
+        if (state_of(report, stage) == ProgramStageState::wrong)
+            judged.wrong_too +=
+                (judged.wrong_too.empty() ? "" : " ") + program.program.array(stage.stage).name;
+    }
+    judged.wrong_share = double(wrong.outside) / double(wrong.compared);
+    return judged;
+}
+
 JudgedRecording judged_in(const Unjudged& unjudged) {
     JudgedRecording judged;
     judged.recording = unjudged.recording;

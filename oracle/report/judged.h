@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "oracle/judge/report.h"
+#include "oracle/program/judge_recording.h"
 #include "oracle/ranks/rank_report.h"
 #include "oracle/runs/same_run.h"
 
@@ -20,7 +21,7 @@ struct Unjudged {
 };
 
 /// How tile-diff came out.
-using Outcome = std::variant<Report, SameRun, RankReport, Unjudged>;
+using Outcome = std::variant<Report, SameRun, RankReport, JudgedProgram, Unjudged>;
 
 /// How a recording came out, from the best to the worst. `known`: it diverges as a baseline says.
 enum class Came : std::uint8_t { match, known, diverged, unjudged };

@@ -1,5 +1,5 @@
-"""The scripts in FORMAT.md write dumps that the reader takes whole and tile-diff judges as the page says. They stay at
-OUTPUT.0, OUTPUT.1 and OUTPUT.2 if that is given.
+"""The scripts in FORMAT.md write dumps that the reader takes whole and tile-diff judges as the page says. Those of attention
+stay at OUTPUT.0, OUTPUT.1 and OUTPUT.2 if that is given.
 
 usage: format_example_test.py FORMAT.md FILE_PROBE TILE_DIFF [OUTPUT]
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-# In the order of the page. Each has 1 batch.
+# Of attention, in the order of the page. Each has 1 batch.
 EXPECTED = [
     # 2 heads, 64 rows in blocks of 64
     dict(kernel="recipe", direction="forward", tiles=dict(s=2, o=2)),
@@ -24,11 +24,17 @@ EXPECTED = [
 ]
 
 
-def scripts_of(page):
+def all_scripts_of(page):
+    """Those of attention, and those of declared kernels."""
     scripts = re.findall(r"```python\n(.*?)```", pathlib.Path(page).read_text(encoding="utf-8"), re.DOTALL)
-    if len(scripts) != len(EXPECTED):
-        sys.exit(f"{page} has {len(scripts)} Python scripts, not {len(EXPECTED)}")
-    return scripts
+    programs = [script for script in scripts if "program/" in script]
+    if len(scripts) - len(programs) != len(EXPECTED) or len(programs) != 1:
+        sys.exit(f"{page} has {len(scripts)} Python scripts, not {len(EXPECTED)} and one of a declared kernel")
+    return [script for script in scripts if script not in programs], programs
+
+
+def scripts_of(page):
+    return all_scripts_of(page)[0]
 
 
 def judge(tile_diff, recording):
@@ -61,6 +67,19 @@ def check_key_by_key(page, tile_diff, recording):
         sys.exit(f"key by key: tile-diff ends with {code}, {verdict}")
 
 
+def check_program(page, tile_diff, recording):
+    """The declared kernel matches; a number that is added to what it stores is found."""
+    script = all_scripts_of(page)[1][0]
+    wrong = script.replace("(acc[-1] * c)", "(acc[-1] * c + 0.25)")
+    if wrong == script:
+        sys.exit("the declared kernel stores another y")
+    for written, code, said in ((script, 0, "match"), (wrong, 1, "diverged: y is the first wrong stage")):
+        subprocess.run([sys.executable, "-c", written, recording], check=True)
+        got, verdict = judge(tile_diff, recording)
+        if got != code or not verdict.startswith(said):
+            sys.exit(f"the declared kernel ends with {got}, {verdict}")
+
+
 def check(script, expected, probe, tile_diff, output):
     subprocess.run([sys.executable, "-c", script, output], check=True)
     done = subprocess.run([probe, "open", output], capture_output=True, text=True)
@@ -82,6 +101,7 @@ def main(page, probe, tile_diff, output=None):
             check(script, expected, probe, tile_diff, f"{output or recording}.{number}")
         check_recipe(page, tile_diff, recording)
         check_key_by_key(page, tile_diff, recording)
+        check_program(page, tile_diff, recording)
 
 
 if __name__ == "__main__":

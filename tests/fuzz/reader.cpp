@@ -1,9 +1,10 @@
-// The bytes of a file, as open_recording() takes them, and what can be read of it.
+// The bytes of a file, as open_recording() and read_program_recording() take them, and what can be read of it.
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "dump/program_file.h"
 #include "dump/reader.h"
 #include "dump/recording/array_shape.h"
 #include "dump/schema/error.h"
@@ -42,6 +43,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (int i = 0; i < input_count; ++i) read_first_row(*recording, Input(i));
     } catch (const Error&) {
         // What a file that is none deserves.
+    }
+    try {
+        read_program_recording(file.path());
+    } catch (const Error&) {
+        // The same.
     }
     return 0;
 }

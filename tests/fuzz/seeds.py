@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
 import small_dump  # noqa: E402
+import small_program  # noqa: E402
 
 SELECT = ["", "head=1:stage=s,p", "q_block=0-3:kv_tile=2", "block=0/1/3", "batch=0,2:stage=rescale", "block=0/0/0,1/2/3:stage=m"]
 LATENCY_CSV = ["implementation,batch,latency_us\nwmma,1,2.5\nwmma,1,2.25\n", "# unit: us\n# device: GPU\nbatch,heads,latency_ms,sm_clock_mhz\n1,8,1e-3,1980\n",
@@ -33,6 +34,7 @@ def seeds_of(target):
     if target == "reader":
         for only in (small_dump.STAGES, ["s", "o", "lse"], ["m", "l"]):
             yield "-".join(only) + ".h5", lambda path, only=only: small_dump.write(path, only=only)
+        yield "program.h5", lambda path: small_program.write(path, *small_program.computed())
     for number, text in enumerate(TEXTS.get(target, [])):
         content = text if isinstance(text, bytes) else text.encode()
         yield str(number), lambda path, content=content: path.write_bytes(content)

@@ -1,0 +1,56 @@
+#include "oracle/cli/judge_program_file.h"
+
+#include <string>
+#include <utility>
+
+#include "dump/program_file.h"
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+/// An option that is about tiles, heads, declarations or causes of attention.
+struct OptionOfAttention {
+    const char* name;
+    bool (*is_given)(const Arguments& arguments);
+};
+constexpr OptionOfAttention options_of_attention[] = {
+    {"--against", [](const Arguments& a) { return !a.against.empty(); }},
+    {"--stage", [](const Arguments& a) { return !a.stage.empty(); }},
+    {"--row", [](const Arguments& a) { return a.judge.compare.only_row.has_value(); }},
+    {"--tile", [](const Arguments& a) { return a.judge.compare.only_kv_tile.has_value(); }},
+    {"--npy", [](const Arguments& a) { return !a.npy.empty(); }},
+    {"--png", [](const Arguments& a) { return !a.png.empty(); }},
+    {"--like", [](const Arguments& a) { return !a.like.empty(); }},
+    {"--declare", [](const Arguments& a) { return !a.declarations.empty(); }},
+    {"--atol", [](const Arguments& a) { return a.judge.compare.atol.has_value(); }},
+    {"--rtol", [](const Arguments& a) { return a.judge.compare.rtol.has_value(); }},
+    {"--cause-of", [](const Arguments& a) { return !a.cause_of.empty(); }},
+    {"--replay-out", [](const Arguments& a) { return !a.replay.empty(); }},
+    {"--without-cause", [](const Arguments& a) { return !a.without.empty(); }},
+    {"--search-all", [](const Arguments& a) { return a.search_all; }},
+    {"--explain-tolerance", [](const Arguments& a) { return !a.element.empty(); }},
+    {"--suggest", [](const Arguments& a) { return a.suggest; }},
+};
+
+}  // namespace
+
+void refuse_options_of_attention(const std::string& path, const Arguments& arguments) {
+    for (const OptionOfAttention& option : options_of_attention) {
+        if (option.is_given(arguments))
+            throw Error("holds a declared kernel, of which " + std::string(option.name) + " says nothing",
+                        path, "leave the option out, or name recordings of attention alone");
+    }
+}
+
+JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) {
+    refuse_options_of_attention(found.path, plan.arguments);
+    ProgramJudging how;
+    how.causes = plan.searches_causes();
+    how.top = std::size_t(plan.arguments.judge.compare.top);
+    how.died = plan.search_died;
+    return judge_recording(found.path, read_program_recording(found.path), how);
+}
+
+}  // namespace tilescope

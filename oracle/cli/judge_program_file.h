@@ -1,0 +1,16 @@
+#pragma once
+
+#include "dump/cli/paths.h"
+#include "oracle/cli/judge_one.h"
+#include "oracle/program/judge_recording.h"
+
+namespace tilescope {
+
+/// Errors: Error naming the file where an option is given that says nothing of a declared kernel.
+void refuse_options_of_attention(const std::string& path, const Arguments& arguments);
+
+/// Judges a file that holds a declared kernel. Errors: those of refuse_options_of_attention(), read_program_recording() and
+/// judge_recording().
+JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan);
+
+}  // namespace tilescope

@@ -1,0 +1,61 @@
+#include "oracle/program/judge_recording.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "dump/schema/error.h"
+#include "oracle/program/find_mistakes.h"
+
+namespace tilescope {
+
+namespace {
+
+std::map<std::string, ProgramInput> views_of(const std::map<std::string, ProgramTensor>& tensors) {
+    std::map<std::string, ProgramInput> views;
+    for (const auto& [name, tensor] : tensors) views[name] = {tensor.dtype, tensor.shape, tensor.bits};
+    return views;
+}
+
+/// A verdict is worth having without what explains it.
+void search_mistakes(const ProgramCall& call, const StoredTiles& stored, JudgedProgram& judged) {
+    try {
+        judged.found = find_mistakes(call, stored, judged.report);
+    } catch (const std::exception& error) {
+        judged.search_failed.emplace_back(error.what());
+    }
+}
+
+void judge_into(const ProgramRecording& recording, const ProgramJudging& how, JudgedProgram& judged) {
+    const std::map<std::string, ProgramInput> inputs = views_of(recording.inputs);
+    const ProgramCall call = bind_program(judged.program, inputs, recording.sizes);
+    for (std::size_t i = 0; i < call.sizes.size(); ++i) judged.sizes[judged.program.sizes[i]] = call.sizes[i];
+    const StoredArrays stored(call, views_of(recording.stages));
+    ProgramOptions options;
+    judged.confidence = options.confidence;
+    judged.report = judge_program(call, stored, options);
+    judged.searched = how.causes;
+    if (how.causes) search_mistakes(call, stored, judged);
+    judged.top = how.top;
+    ProgramReport shown = judged.report;
+    for (StageVerdict& stage : shown.stages) stage.worst.resize(std::min(stage.worst.size(), how.top));
+    judged.text = report_text(call, shown, judged.found);
+}
+
+}  // namespace
+
+JudgedProgram judge_recording(const std::string& name, const ProgramRecording& recording,
+                              const ProgramJudging& how) {
+    JudgedProgram judged{
+        .recording = name, .provenance = recording.provenance, .program_text = recording.text};
+    if (!how.died.empty()) judged.search_failed.push_back(how.died);
+    try {
+        judged.program = parse_program(recording.text);
+        judge_into(recording, how, judged);
+    } catch (const Error& error) {
+        throw Error(shortened(name) + ":/program: " + error.what());
+    }
+    return judged;
+}
+
+}  // namespace tilescope

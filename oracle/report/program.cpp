@@ -1,0 +1,94 @@
+#include "oracle/report/program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "dump/schema/text.h"
+#include "oracle/report/text.h"
+
+namespace tilescope {
+
+namespace {
+
+using ProgramJson = nlohmann::ordered_json;
+
+/// JSON has no NaN and no infinities.
+ProgramJson number_json(double value) {
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+    return value;
+}
+
+ProgramJson worst_json(std::span<const ProgramElement> elements) {
+    ProgramJson json = ProgramJson::array();
+    for (const ProgramElement& element : elements)
+        json.push_back({{"index", element.index},
+                        {"block", element.block < 0 ? ProgramJson() : ProgramJson(element.block)},
+                        {"got", number_json(element.got)},
+                        {"expected", number_json(element.expected)},
+                        {"tolerance", number_json(element.tolerance)}});
+    return json;
+}
+
+ProgramJson stages_json(const JudgedProgram& judged) {
+    ProgramJson json = ProgramJson::array();
+    for (const StageVerdict& stage : judged.report.stages) {
+        const std::size_t shown = std::min(stage.worst.size(), judged.top);
+        json.push_back({{"name", judged.program.array(stage.stage).name},
+                        {"compared", stage.compared},
+                        {"not_judged", stage.not_judged},
+                        {"outside", stage.outside},
+                        {"max_abs", number_json(stage.largest_difference)},
+                        {"budget_used", number_json(stage.budget_used)},
+                        {"state", to_string(state_of(judged.report, stage))},
+                        {"worst", worst_json(std::span(stage.worst).first(shown))}});
+    }
+    return json;
+}
+
+/// Null where nothing was searched, and empty where nothing was found.
+ProgramJson causes_json(const JudgedProgram& judged) {
+    if (!judged.searched) return {};
+    ProgramJson json = ProgramJson::array();
+    for (const ProgramMistake& mistake : judged.found.mistakes)
+        json.push_back({{"stage", judged.program.array(mistake.stage).name},
+                        {"rewrites", {{{"slot", mistake.slot}, {"becomes", mistake.becomes}}}},
+                        {"where", mistake.where.empty() ? "everywhere" : mistake.where},
+                        {"explained_before", mistake.healthy},
+                        {"explained_after", mistake.explained},
+                        {"bits", mistake.bits}});
+    return json;
+}
+
+}  // namespace
+
+std::string to_text(const JudgedProgram& judged) {
+    std::string text;
+    for (const std::string& why : judged.search_failed)
+        text += "the search for a formula that explains it failed: " + one_line(why) + "\n";
+    return text + judged.text;
+}
+
+std::string to_json(const JudgedProgram& judged) {
+    const int wrong = judged.report.first_wrong;
+    const ProgramJson json = {
+        {"report_version", report_version},
+        {"verdict", wrong < 0 ? "match" : "diverged"},
+        {"recording", judged.recording},
+        {"kernel", judged.provenance.kernel},
+        {"device", judged.provenance.device},
+        {"command", judged.provenance.command},
+        {"program", judged.program_text},
+        {"sizes", judged.sizes},
+        {"first_wrong", wrong < 0 ? ProgramJson() : ProgramJson(judged.program.array(wrong).name)},
+        {"stages", stages_json(judged)},
+        {"causes", causes_json(judged)},
+        {"search", {{"cut_off", judged.found.is_cut_off}, {"failed", judged.search_failed}}},
+        {"tolerances", {{"confidence", judged.confidence}}},
+        {"summary", verdict_line(judged.program, judged.report)}};
+    return json.dump(2, ' ', true, ProgramJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tilescope
