@@ -9,8 +9,10 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "dump/program_file.h"
 #include "dump/schema/error.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
@@ -36,6 +38,23 @@ std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
         inputs[name] = std::move(input);
     }
     return inputs;
+}
+
+std::map<std::string, ProgramTensor> tensors_of(const std::map<std::string, ProgramInput>& inputs) {
+    std::map<std::string, ProgramTensor> tensors;
+    for (const auto& [name, input] : inputs)
+        tensors[name] = {input.dtype, input.shape, {input.bits.begin(), input.bits.end()}};
+    return tensors;
+}
+
+/// Writes nothing that could not be judged.
+void save_program(const std::string& path, const Program& program, ProgramRecording recording,
+                  const std::map<std::string, ProgramInput>& inputs,
+                  const std::map<std::string, ProgramInput>& stored) {
+    const StoredArrays checked(bind_program(program, inputs, recording.sizes), stored);
+    recording.inputs = tensors_of(inputs);
+    recording.stages = tensors_of(stored);
+    write_program_recording(path, recording);
 }
 
 /// What is judged, as Python reads it.
@@ -86,6 +105,18 @@ void bind_programs(nb::module_& module) {
                  for (const ProgramArray& array : program.arrays)
                      names.emplace_back(array.name, array.is_stage);
                  return names;
+             })
+        .def("save",
+             [](const Program& program, const std::string& path, const std::string& text,
+                const Arrays& inputs, const Arrays& stored, const std::map<std::string, std::int64_t>& sizes,
+                const std::string& kernel) {
+                 ProgramRecording recording{.text = text, .sizes = sizes};
+                 recording.provenance.producer = "tilescope " TILESCOPE_VERSION " (Python)";
+                 recording.provenance.kernel = kernel;
+                 const std::map<std::string, ProgramInput> given = inputs_of(inputs);
+                 const std::map<std::string, ProgramInput> kept = inputs_of(stored);
+                 const nb::gil_scoped_release release;
+                 save_program(path, program, std::move(recording), given, kept);
              })
         .def("judge", [](const Program& program, const Arrays& inputs, const Arrays& stored,
                          const std::map<std::string, std::int64_t>& sizes, bool causes) {

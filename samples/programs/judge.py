@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Holds kernels that record.py ran against their programs.
 
-usage: judge.py ARCHIVE...
+usage: judge.py [--save FOLDER] ARCHIVE...
 
-Prints a report for each. Exit codes as tile-diff has them: 0 all match, 1 one diverges, 2 one cannot be judged.
+Prints a report for each, or writes each to a file in FOLDER, for tile-diff. Exit codes as tile-diff has them: 0 all match, 1 one diverges,
+2 one cannot be judged.
 """
 
+import argparse
+import os
+import pathlib
 import sys
 
 import numpy as np
@@ -21,7 +25,8 @@ NUMBERS = {
 }
 
 
-def judge(path):
+def load(path):
+    """The program, its inputs, what was stored, and what uint8 arrays hold codes of."""
     archive = np.load(path)
     program = tilescope.Program(str(archive["program"]))
     arrays, dtypes = {}, {}
@@ -32,13 +37,32 @@ def judge(path):
             dtypes[name] = dtype
     inputs = {name: array for name, array in arrays.items() if name in program.inputs}
     stored = {name: array for name, array in arrays.items() if name in program.stages}
+    return program, inputs, stored, dtypes
+
+
+def judge(path):
+    program, inputs, stored, dtypes = load(path)
     return program.judge(inputs, stored, dtypes=dtypes)
 
 
+def save(path, folder):
+    program, inputs, stored, dtypes = load(path)
+    os.makedirs(folder, exist_ok=True)
+    name = pathlib.Path(path).stem
+    program.save(pathlib.Path(folder, name + ".h5"), inputs, stored, dtypes=dtypes, kernel=name)
+
+
 def main():
+    parser = argparse.ArgumentParser(usage="judge.py [--save FOLDER] ARCHIVE...")
+    parser.add_argument("--save", metavar="FOLDER")
+    parser.add_argument("archives", nargs="+", metavar="ARCHIVE")
+    arguments = parser.parse_args()
     code = 0
-    for path in sys.argv[1:]:
+    for path in arguments.archives:
         try:
+            if arguments.save:
+                save(path, arguments.save)
+                continue
             report = judge(path)
         except (tilescope.Error, OSError, KeyError) as error:
             print(f"{path}: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,13 @@ import numpy as np
 from . import _core
 from ._arrays import host_bits
 from ._check import Array, Diverged
+
+
+def _bits(arrays: Mapping[str, Array], codes_of: Mapping[str, str] | None) -> dict[str, tuple[str, Any]]:
+    """Each array as its bits in host memory, row-major, with the dtype that they stand for."""
+    whole = {name: np.array(array, np.float32) if np.isscalar(array) else array for name, array in arrays.items()}
+    all_bits = {name: host_bits(name, array, (codes_of or {}).get(name)) for name, array in whole.items()}
+    return {name: (each.dtype, np.asarray(each.bits, order="C")) for name, each in all_bits.items()}
 
 
 @dataclass(frozen=True)
@@ -99,14 +107,7 @@ class Program:
 
         Errors: Error, a ValueError, for what cannot be judged; TypeError for what is no array.
         """
-        codes_of = dtypes or {}
-
-        def bits(arrays: Mapping[str, Array]) -> dict[str, tuple[str, Any]]:
-            whole = {name: np.array(array, np.float32) if np.isscalar(array) else array for name, array in arrays.items()}
-            all_bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in whole.items()}
-            return {name: (each.dtype, np.asarray(each.bits, order="C")) for name, each in all_bits.items()}
-
-        held = self._program.judge(bits(inputs), bits(stored), dict(sizes or {}), causes)
+        held = self._program.judge(_bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), causes)
         return ProgramReport(
             held.text,
             held.first_wrong or None,
@@ -121,3 +122,21 @@ class Program:
         if not report.matches:
             raise Diverged(report)
         return report
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        inputs: Mapping[str, Array],
+        stored: Mapping[str, Array],
+        *,
+        sizes: Mapping[str, int] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        kernel: str = "",
+    ) -> None:
+        """Writes the program and its arrays to a file that tile-diff judges; arguments as of judge().
+
+        Errors: Error, a ValueError, for what could not be judged, and where the file cannot be written.
+        """
+        self._program.save(
+            os.fspath(path), self.text, _bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), kernel
+        )
