@@ -296,10 +296,11 @@ Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
     try {
         if (!found.shards.empty()) {
             shown.outcome = judge_shards(found, plan);
+        } else if (is_program_file(found, plan)) {
+            if (!is_first) return {};
+            shown.outcome = judge_program_file(found, plan);
         } else if (plan.arguments.same_run && !is_first) {
             return {};
-        } else if (plan.sharing == nullptr && holds_program(recording)) {
-            shown.outcome = judge_program_file(found, plan);
         } else if (plan.arguments.same_run) {
             shown.outcome = compare_recordings(found, plan);
         } else {

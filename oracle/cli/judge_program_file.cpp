@@ -5,6 +5,7 @@
 
 #include "dump/program_file.h"
 #include "dump/schema/error.h"
+#include "oracle/judge/share_pieces.h"
 
 namespace tilescope {
 
@@ -35,6 +36,13 @@ constexpr OptionOfAttention options_of_attention[] = {
 };
 
 }  // namespace
+
+bool is_program_file(const FoundPath& found, const JudgePlan& plan) {
+    if (plan.sharing == nullptr) return holds_program(found.path);
+    bool is_one = plan.sharing->process() == 0 && holds_program(found.path);
+    fold_from_first(*plan.sharing, is_one);
+    return is_one;
+}
 
 void refuse_options_of_attention(const std::string& path, const Arguments& arguments) {
     for (const OptionOfAttention& option : options_of_attention) {

@@ -6,6 +6,10 @@
 
 namespace tilescope {
 
+/// Whether it is a file of a declared kernel: the first process alone judges it, and has to find it. Collective where processes
+/// share the plan.
+bool is_program_file(const FoundPath& found, const JudgePlan& plan);
+
 /// Errors: Error naming the file where an option is given that says nothing of a declared kernel.
 void refuse_options_of_attention(const std::string& path, const Arguments& arguments);
 

@@ -25,6 +25,7 @@ if EVERYTHING:
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
+import small_program  # noqa: E402
 from ring import Ring, SplitKv  # noqa: E402
 from tile_diff_case import DIVERGED, MATCH, TILE_DIFF, UNJUDGED, main  # noqa: E402
 
@@ -92,8 +93,9 @@ class Reports(MpiCase):
         return found
 
     def test_are_those_of_one_process(self):
-        """Recordings that are judged by all ranks, or by one each; 8 simulated shards, and their faults."""
+        """Recordings that are judged by all ranks, or by one each; a declared kernel; 8 simulated shards, and their faults."""
         self.copy_samples()
+        small_program.write(self.folder / "samples" / "declared.h5", *small_program.computed(added=0.25))
         for fault, ranks in ((None, 8), ("stale_shard", 8), ("local_positions", 3), ("merge_in_base_two", 3), ("scores", 2)):
             self.record_ring(f"ring_{fault}", None if fault == "scores" else fault, ranks)
         (self.folder / "ring_split").mkdir()
