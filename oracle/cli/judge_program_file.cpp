@@ -58,7 +58,7 @@ JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) 
     how.causes = plan.searches_causes();
     how.top = std::size_t(plan.arguments.judge.compare.top);
     how.died = plan.search_died;
-    return judge_recording(found.path, read_program_recording(found.path), how);
+    return judge_program_recording(found.path, read_program_recording(found.path), how);
 }
 
 }  // namespace tilescope

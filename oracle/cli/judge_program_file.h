@@ -14,7 +14,7 @@ bool is_program_file(const FoundPath& found, const JudgePlan& plan);
 void refuse_options_of_attention(const std::string& path, const Arguments& arguments);
 
 /// Judges a file that holds a declared kernel. Errors: those of refuse_options_of_attention(), read_program_recording() and
-/// judge_recording().
+/// judge_program_recording().
 JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan);
 
 }  // namespace tilescope

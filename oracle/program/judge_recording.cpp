@@ -44,8 +44,8 @@ void judge_into(const ProgramRecording& recording, const ProgramJudging& how, Ju
 
 }  // namespace
 
-JudgedProgram judge_recording(const std::string& name, const ProgramRecording& recording,
-                              const ProgramJudging& how) {
+JudgedProgram judge_program_recording(const std::string& name, const ProgramRecording& recording,
+                                      const ProgramJudging& how) {
     JudgedProgram judged{
         .recording = name, .provenance = recording.provenance, .program_text = recording.text};
     if (!how.died.empty()) judged.search_failed.push_back(how.died);

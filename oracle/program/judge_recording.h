@@ -35,7 +35,7 @@ struct ProgramJudging {
 
 /// Judges what is in the file `name`.
 /// Errors: Error naming it, for arrays and sizes that are not what the text asks for, and where nothing can be told.
-JudgedProgram judge_recording(const std::string& name, const ProgramRecording& recording,
-                              const ProgramJudging& how = {});
+JudgedProgram judge_program_recording(const std::string& name, const ProgramRecording& recording,
+                                      const ProgramJudging& how = {});
 
 }  // namespace tilescope
