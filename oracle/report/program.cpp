@@ -48,17 +48,28 @@ ProgramJson stages_json(const JudgedProgram& judged) {
     return json;
 }
 
+ProgramJson mistake_json(const Program& program, const ProgramMistake& mistake) {
+    return {{"stage", program.array(mistake.stage).name},
+            {"rewrites", {{{"slot", mistake.slot}, {"becomes", mistake.becomes}}}},
+            {"where", mistake.where.empty() ? "everywhere" : mistake.where},
+            {"explained_before", mistake.healthy},
+            {"explained_after", mistake.explained},
+            {"bits", mistake.bits}};
+}
+
 /// Null where nothing was searched, and empty where nothing was found.
 ProgramJson causes_json(const JudgedProgram& judged) {
     if (!judged.searched) return {};
     ProgramJson json = ProgramJson::array();
     for (const ProgramMistake& mistake : judged.found.mistakes)
-        json.push_back({{"stage", judged.program.array(mistake.stage).name},
-                        {"rewrites", {{{"slot", mistake.slot}, {"becomes", mistake.becomes}}}},
-                        {"where", mistake.where.empty() ? "everywhere" : mistake.where},
-                        {"explained_before", mistake.healthy},
-                        {"explained_after", mistake.explained},
-                        {"bits", mistake.bits}});
+        json.push_back(mistake_json(judged.program, mistake));
+    return json;
+}
+
+/// What is wrong beside what the causes explain.
+ProgramJson then_json(const JudgedProgram& judged) {
+    ProgramJson json = ProgramJson::array();
+    if (judged.found.besides) json.push_back(mistake_json(judged.program, *judged.found.besides));
     return json;
 }
 
@@ -85,6 +96,7 @@ std::string to_json(const JudgedProgram& judged) {
         {"first_wrong", wrong < 0 ? ProgramJson() : ProgramJson(judged.program.array(wrong).name)},
         {"stages", stages_json(judged)},
         {"causes", causes_json(judged)},
+        {"then", then_json(judged)},
         {"search", {{"cut_off", judged.found.is_cut_off}, {"failed", judged.search_failed}}},
         {"tolerances", {{"confidence", judged.confidence}}},
         {"summary", verdict_line(judged.program, judged.report)}};
