@@ -153,6 +153,7 @@ class ProgramReader {
                 throw program_error(word.place, "'" + shortened(word.text) + "' is no axis",
                                     "declare it among the axes");
             array.over = int(axis - program_.axes.begin());
+            array.backwards = formulas_.passes("backwards");
         }
         array.dtype = dtype();
         formulas_.expect("=", "between a stage and its formula");

@@ -33,6 +33,7 @@ enum class ProgramOp : std::uint8_t {
     exclusive,  ///< x ^ y, of whole numbers from 0 on: addresses are swizzled by it
     smaller,
     larger,
+    between,  ///< any number from the one to the other: which one is the kernel's own choice
     less,
     at_most,
     more,
@@ -76,7 +77,8 @@ enum class ProgramState : std::uint8_t { unsaid, before, after, last };
 /// A node of a formula. Nodes are numbered as in Program::nodes, operands before what is done with them.
 struct ProgramNode {
     ProgramOp op = ProgramOp::number;
-    std::array<int, 3> of = {-1, -1, -1};  ///< operands; -1: none
+    /// Operands; -1: none. Of a read of a state that has one: the index of its axis in whose block it is.
+    std::array<int, 3> of = {-1, -1, -1};
     double number = 0;
     int what = -1;            ///< number of the size, the axis or the array, a ProgramFunction, or a Dtype
     std::vector<int> list{};  ///< read: a node for each index; sum, most, least: axes
@@ -102,14 +104,16 @@ struct ProgramArray {
     std::vector<int> indices{};  ///< nodes; of a stage each is an axis
     /// Of a stage that carries a state from block to block: the axis of these blocks; -1: none.
     int over = -1;
-    int start = -1;  ///< node: what the state is before the first block
-    int value = -1;  ///< node
+    bool backwards = false;  ///< from its last block to its first
+    int start = -1;          ///< node: what the state is before the first block
+    int value = -1;          ///< node
     ProgramPlace place{};
 };
 
 /// Stages that go through the blocks of an axis together, one block after the other; each once where `axis` is -1.
 struct ProgramLoop {
     int axis = -1;
+    bool backwards = false;
     int first = 0;  ///< array
     int end = 0;    ///< one behind the last
 };

@@ -28,9 +28,9 @@ constexpr std::array<FunctionName, 13> functions = {{{ProgramFunction::exp, "exp
                                                      {ProgramFunction::softplus, "softplus"},
                                                      {ProgramFunction::abs, "abs"}}};
 
-constexpr std::array<std::string_view, 19> words = {
-    "axes", "sizes", "input", "stage", "output", "where", "else", "and", "or", "not",
-    "inf",  "from",  "over",  "by",    "scale",  "in",    "sum",  "max", "min"};
+constexpr std::array<std::string_view, 20> words = {
+    "axes", "sizes", "input", "stage", "output", "where", "else", "and", "or",  "not",
+    "inf",  "from",  "over",  "by",    "scale",  "in",    "sum",  "max", "min", "between"};
 
 struct Sign {
     std::string_view text;
@@ -286,14 +286,10 @@ int ProgramFormulaReader::named(const ProgramToken& word) {
     if (word.is("max") || word.is("min")) {
         const bool is_max = word.is("max");
         if (begins_reduction()) return reduction(is_max ? ProgramOp::most : ProgramOp::least, word);
-        expect("(", "in front of what " + word.text + " is taken of");
-        const int left = formula();
-        expect(",", "between the two numbers of " + word.text + "; " + word.text +
-                        "(AXIS: ...) is that along an axis");
-        const int right = formula();
-        expect(")", "behind the second number of " + word.text);
-        return of_two(is_max ? ProgramOp::larger : ProgramOp::smaller, left, right, word);
+        return two_numbers(is_max ? ProgramOp::larger : ProgramOp::smaller, word,
+                           "; " + word.text + "(AXIS: ...) is that along an axis");
     }
+    if (word.is("between")) return two_numbers(ProgramOp::between, word, "");
     const int function = number_of(functions, word.text);
     const std::optional<Dtype> dtype = dtype_from_name(word.text);
     if (function >= 0 || dtype) {
@@ -336,6 +332,18 @@ bool ProgramFormulaReader::begins_reduction() const {
         if (!tokens_[at].is(",")) return false;
     }
     return false;
+}
+
+int ProgramFormulaReader::two_numbers(ProgramOp op, const ProgramToken& word, const std::string& hint) {
+    expect("(", "in front of what " + word.text + " is taken of");
+    const int left = formula();
+    expect(",", "between the two numbers of " + word.text + hint);
+    const int right = formula();
+    expect(")", "behind the second number of " + word.text);
+    const int number = of_two(op, left, right, word);
+    // Whole numbers are known, and chosen by nobody.
+    if (op == ProgramOp::between) program_.nodes[std::size_t(number)].is_whole = false;
+    return number;
 }
 
 int ProgramFormulaReader::reduction(ProgramOp op, const ProgramToken& word) {
@@ -389,6 +397,12 @@ int ProgramFormulaReader::element(int array, const ProgramToken& word) {
             throw program_error(state.place, "'" + shortened(state.text) + "' is no state",
                                 "write before, after or last");
         node.says_state = true;
+        if (passes("(")) {
+            if (node.state == ProgramState::last)
+                throw program_error(state.place, "the last state is of no block", "leave the index out");
+            node.of[0] = whole_formula("an index");
+            expect(")", "behind the index in whose block the state is");
+        }
     }
     return add(std::move(node));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,7 @@ class ProgramFormulaReader {
     int factor();
     int primary();
     int named(const ProgramToken& word);
+    int two_numbers(ProgramOp op, const ProgramToken& word, const std::string& hint);
     int reduction(ProgramOp op, const ProgramToken& word);
     int element(int array, const ProgramToken& word);
     int of_two(ProgramOp op, int left, int right, const ProgramToken& sign);

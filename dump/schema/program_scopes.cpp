@@ -96,7 +96,9 @@ class ScopeCheck {
             }
         }
         const ProgramArray& read = program_.array(node.what);
-        const bool is_of_block = node.says_state && node.state != ProgramState::last;
+        const bool is_of_given_block = node.of[0] >= 0;
+        if (is_of_given_block) check(node.of[0], fixed);
+        const bool is_of_block = node.says_state && node.state != ProgramState::last && !is_of_given_block;
         if (node.says_state && (read.over < 0 || (is_of_block && !fixed[std::size_t(read.over)])))
             throw program_error(node.place, read.name + " has no such state here",
                                 read.over < 0 ? "only stages that go over an axis have states"
@@ -107,8 +109,12 @@ class ScopeCheck {
             throw program_error(node.place, read.name + " is made of itself",
                                 "write `over AXIS` behind its indices");
         const bool same_loop = program_.loop_of(node.what) == program_.loop_of(stage_);
-        if (same_loop && node.says_state && node.state == ProgramState::last)
-            throw program_error(node.place, read.name + " has no last state in its own loop",
+        const bool is_of_all_blocks = is_of_given_block || node.state == ProgramState::last;
+        if (same_loop && node.says_state && is_of_all_blocks)
+            throw program_error(node.place,
+                                is_of_given_block
+                                    ? read.name + " is read in another block, in the loop that makes it"
+                                    : read.name + " has no last state in its own loop",
                                 "take it in a stage behind the loop");
         if (node.what > stage_ && !(node.state == ProgramState::before && same_loop))
             throw program_error(node.place, read.name + " is not computed yet",
@@ -168,29 +174,33 @@ bool takes_block(const Program& program, int number, int axis) {
 /// follows it, or where it says that it takes the state of a block.
 std::vector<ProgramLoop> loops_of(const Program& program) {
     const int count = int(program.arrays.size());
-    const auto follows = [&](int stage, int axis) {
+    /// The state over `axis` that follows a stage; -1: none.
+    const auto state_behind = [&](int stage, int axis) {
         for (int i = stage; i < count; ++i) {
-            if (program.array(i).over == axis) return true;
-            if (!has_axis(program, program.array(i), axis)) return false;
-        }
-        return false;
-    };
-    const auto axis_of = [&](int stage, int before) {
-        const ProgramArray& array = program.array(stage);
-        if (array.over >= 0) return array.over;
-        for (int axis = 0; axis < int(program.axes.size()); ++axis) {
-            if (!has_axis(program, array, axis)) continue;
-            if (follows(stage, axis) || (axis == before && takes_block(program, array.value, axis)))
-                return axis;
+            if (program.array(i).over == axis) return i;
+            if (!has_axis(program, program.array(i), axis)) return -1;
         }
         return -1;
+    };
+    const auto way_of = [&](int stage, const ProgramLoop& before) -> ProgramLoop {
+        const ProgramArray& array = program.array(stage);
+        if (array.over >= 0) return {array.over, array.backwards, stage, stage};
+        for (int axis = 0; axis < int(program.axes.size()); ++axis) {
+            if (!has_axis(program, array, axis)) continue;
+            if (const int state = state_behind(stage, axis); state >= 0)
+                return {axis, program.array(state).backwards, stage, stage};
+            if (axis == before.axis && takes_block(program, array.value, axis))
+                return {axis, before.backwards, stage, stage};
+        }
+        return {-1, false, stage, stage};
     };
     std::vector<ProgramLoop> loops;
     for (int i = 0; i < count; ++i) {
         if (!program.array(i).is_stage) continue;
-        const int before = loops.empty() ? -1 : loops.back().axis;
-        const int axis = axis_of(i, before);
-        if (loops.empty() || axis != before) loops.push_back({axis, i, i});
+        const ProgramLoop way = way_of(i, loops.empty() ? ProgramLoop() : loops.back());
+        const bool goes_on =
+            !loops.empty() && loops.back().axis == way.axis && loops.back().backwards == way.backwards;
+        if (!goes_on) loops.push_back(way);
         loops.back().end = i + 1;
     }
     return loops;

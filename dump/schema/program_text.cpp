@@ -95,8 +95,11 @@ class Teller {
                 return {read(node)};
             case ProgramOp::smaller:
             case ProgramOp::larger:
-                return {(node.op == ProgramOp::smaller ? "min(" : "max(") + within(node.of[0], loosest) +
-                        ", " + within(node.of[1], loosest) + ")"};
+            case ProgramOp::between:
+                return {(node.op == ProgramOp::smaller  ? "min("
+                         : node.op == ProgramOp::larger ? "max("
+                                                        : "between(") +
+                        within(node.of[0], loosest) + ", " + within(node.of[1], loosest) + ")"};
             case ProgramOp::opposite:
                 return {"not " + within(node.of[0], of_not), of_not};
             case ProgramOp::negative:
@@ -141,9 +144,10 @@ class Teller {
             text += "]";
         }
         if (!node.says_state) return text;
-        return text + (node.state == ProgramState::before  ? ".before"
-                       : node.state == ProgramState::after ? ".after"
-                                                           : ".last");
+        text += node.state == ProgramState::before  ? ".before"
+                : node.state == ProgramState::after ? ".after"
+                                                    : ".last";
+        return node.of[0] < 0 ? text : text + "(" + within(node.of[0], loosest) + ")";
     }
 
     std::string reduction(const ProgramNode& node) const {

@@ -14,8 +14,11 @@ Uncertain divided(Uncertain x, Uncertain y) {
 Uncertain exponential(Uncertain x) {
     const double value = std::exp(x.value);
     // Kernels take exp2 of the product with log2(e), which is rounded.
-    const double growth = std::isinf(x.value) ? 0 : std::expm1(x.error + 2 * u_f32 * std::abs(x.value));
-    return rounded(value, value * growth, std::isinf(x.error), 4);
+    const double off = std::isinf(x.value) ? 0 : x.error + 2 * u_f32 * std::abs(x.value);
+    // What is far off may be far below what its exponential can be.
+    const double growth = off < 1 ? value * std::expm1(off) : std::exp(x.value + off) - value;
+    const bool may_be_finite = std::isinf(value) && std::isfinite(std::exp(x.value - off));
+    return rounded(value, growth, std::isinf(x.error) || std::isinf(growth) || may_be_finite, 4);
 }
 
 Uncertain logarithm(Uncertain x) {

@@ -30,6 +30,13 @@ struct ProgramCall {
     std::int64_t blocks_of(int axis) const {
         return (extents[std::size_t(axis)] + blocks[std::size_t(axis)] - 1) / blocks[std::size_t(axis)];
     }
+    /// The block that a loop over the axis takes after `taken` others; the other way round it is the same.
+    std::int64_t block_in_order(int axis, bool backwards, std::int64_t taken) const {
+        return backwards ? blocks_of(axis) - 1 - taken : taken;
+    }
+    std::int64_t last_block(const ProgramArray& state) const {
+        return block_in_order(state.over, state.backwards, blocks_of(state.over) - 1);
+    }
 };
 
 /// Sizes that are the extent of an axis of an input follow from its shape; others are given. `program` and the memory of

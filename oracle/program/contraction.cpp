@@ -49,27 +49,44 @@ SumBound bound_of(const SumRounding& rounding, std::int64_t terms, const SumMode
             .norm_share = rounding.norm_share};
 }
 
-/// Sums of one row of terms, forwards.
+/// Sums of one row of terms, forwards; `start`: what may stand before the first term.
 Uncertain sum_of_row(const double* terms, const double* errors, std::int64_t count,
-                     const SumRounding& rounding, double lambda) {
+                     const SumRounding& rounding, double lambda, double start) {
     double sum = 0;
     double linear = 0;
     double squares = 0;
     double carried = 0;
     for (std::int64_t i = 0; i < count; ++i) {
         sum += terms[i];
-        linear += std::abs(sum);
-        squares += sum * sum;
+        const double most = std::max(std::abs(sum), std::abs(start + sum));
+        linear += most;
+        squares += most * most;
         if (errors != nullptr) carried += errors[i];
     }
     if (!std::isfinite(sum)) return {sum, std::isinf(carried) ? carried : 0};
     // From the back no partial sum of terms of one sign is larger than the whole.
-    linear = std::max(linear, double(count) * std::abs(sum));
-    squares = std::max(squares, double(count) * sum * sum);
+    const double whole = std::max(std::abs(sum), std::abs(start + sum));
+    linear = std::max(linear, double(count) * whole);
+    squares = std::max(squares, double(count) * whole * whole);
     double bound = rounding.per_partial_sum * linear;
     const double probable = lambda * rounding.to_nearest * std::sqrt(squares);
     if (lambda > 0 && rounding.to_nearest > 0 && squares > 0) bound = std::min(bound, probable);
     return {sum, carried + bound + u_oracle * linear + (linear > 0 ? flush_to_zero : 0)};
+}
+
+/// What a sum begins with, along the axes of its result: 0 where it has none, or one along others, or is no number.
+Numbers start_along(const Numbers* start, const std::vector<int>& axes,
+                    const std::vector<std::int64_t>& extents) {
+    // A state has one index of the axis that it goes over.
+    const bool fits =
+        start != nullptr && std::ranges::all_of(start->axes, [&](int axis) {
+            return has(axes, axis) || start->extents[std::size_t(start->position_of(axis))] == 1;
+        });
+    Numbers along = fits ? laid_out(*start, axes, extents) : Numbers::along(axes, extents);
+    for (double& value : along.value) {
+        if (!std::isfinite(value)) value = 0;
+    }
+    return along;
 }
 
 /// What `make` makes of each row of terms along `axes`.
@@ -87,14 +104,14 @@ Numbers reduced(const Numbers& terms, const std::vector<int>& axes, const Make& 
     result.error.resize(result.value.size());
     for (std::int64_t i = 0; i < result.size(); ++i) {
         const double* const errors = rows.is_exact() ? nullptr : rows.error.data() + i * count;
-        const Uncertain made = make(rows.value.data() + i * count, errors, count);
+        const Uncertain made = make(rows.value.data() + i * count, errors, count, i);
         result.value[std::size_t(i)] = made.value;
         result.error[std::size_t(i)] = made.error;
     }
     return result;
 }
 
-Uncertain largest_of_row(const double* terms, const double* errors, std::int64_t count) {
+Uncertain largest_of_row(const double* terms, const double* errors, std::int64_t count, std::int64_t) {
     double most = -std::numeric_limits<double>::infinity();
     double upper = most;
     double lower = most;
@@ -117,7 +134,7 @@ Numbers negated(Numbers numbers) {
 }  // namespace
 
 Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<int>& axes,
-                        Accumulation accumulation, const SumModel& model) {
+                        Accumulation accumulation, const SumModel& model, const Numbers* start) {
     const std::vector<int> shared =
         axes_where(x, [&](int axis) { return has(y.axes, axis) && !has(axes, axis); });
     const std::vector<int> of_x = axes_where(x, [&](int axis) { return !has(y.axes, axis); });
@@ -148,6 +165,8 @@ Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<in
     sums.error.resize(sums.value.size());
     const SumRounding rounding = sum_rounding(model.tensor_core, accumulation);
     const SumBound bound = bound_of(rounding, terms.size, model);
+    const Numbers starts =
+        start == nullptr ? Numbers() : start_along(start, sum_order.axes, sum_order.extents);
     RowNorms norms;
     Packed packed;
     for (std::int64_t i = 0; i < batch.size; ++i) {
@@ -160,6 +179,14 @@ Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<in
         Matrix error(rows.size, cols.size);
         vector_kernels().sum_of_products(view(std::as_const(a)), norms.chunks(), packed.columns(), {}, bound,
                                          view(value), view(error));
+        if (start != nullptr) {
+            const Matrix begun = matrix_at(starts.value, i * rows.size * cols.size, rows.size, cols.size);
+            Matrix sum(rows.size, cols.size);
+            Matrix of_begun(rows.size, cols.size);
+            vector_kernels().sum_of_products(view(std::as_const(a)), norms.chunks(), packed.columns(),
+                                             view(begun), bound, view(sum), view(of_begun));
+            error = error.cwiseMax(of_begun);
+        }
         if (rounding.operand > 0) add_product(a.cwiseAbs() * rounding.operand, b.cwiseAbs(), true, error);
         if (!b_all.is_exact()) {
             const Matrix b_error = matrix_at(b_all.error, i * cols.size * terms.size, cols.size, terms.size);
@@ -190,11 +217,15 @@ Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<in
 }
 
 Numbers sum_of_terms(const Numbers& terms, const std::vector<int>& axes, Accumulation accumulation,
-                     const SumModel& model) {
+                     const SumModel& model, const Numbers* start) {
     const SumRounding rounding = sum_rounding(model.tensor_core, accumulation);
-    return reduced(terms, axes, [&](const double* row, const double* errors, std::int64_t count) {
-        return sum_of_row(row, errors, count, rounding, model.lambda);
-    });
+    Order kept;
+    kept.add(terms, axes_where(terms, [&](int axis) { return !has(axes, axis); }));
+    const Numbers starts = start_along(start, kept.axes, kept.extents);
+    return reduced(
+        terms, axes, [&](const double* row, const double* errors, std::int64_t count, std::int64_t i) {
+            return sum_of_row(row, errors, count, rounding, model.lambda, starts.value[std::size_t(i)]);
+        });
 }
 
 Numbers largest_of(const Numbers& terms, const std::vector<int>& axes) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "oracle/formula/budget.h"
 #include "oracle/program/functions.h"
 
 namespace tilescope {
@@ -60,6 +61,15 @@ Uncertain chosen(Uncertain x, Uncertain condition, Uncertain otherwise) {
     return taken;
 }
 
+/// Any number from the one to the other.
+Uncertain between(Uncertain x, Uncertain y) {
+    if (x.value == y.value) return {x.value, std::max(x.error, y.error)};
+    const double middle = 0.5 * x.value + 0.5 * y.value;
+    if (!std::isfinite(middle)) return {middle, not_known};
+    const double half = 0.5 * std::abs(x.value - y.value);
+    return {middle, half + std::max(x.error, y.error) + u_oracle * (std::abs(middle) + half)};
+}
+
 Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
     switch (op) {
         case ProgramOp::times:
@@ -68,6 +78,8 @@ Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
             return in_range(quotient_of(x, y));
         case ProgramOp::smaller:
             return negative(larger(negative(x), negative(y)));
+        case ProgramOp::between:
+            return between(x, y);
         default:
             return larger(x, y);
     }
@@ -211,12 +223,12 @@ Numbers Formulas::sum_of_addends(const std::vector<Numbers>& addends) const {
 
 Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) const {
     if (!node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
-        std::vector<Numbers> addends;
-        addends_of(node.of[0], false, ranges, addends);
-        addends_of(node.of[1], node.op == ProgramOp::minus, ranges, addends);
-        if (addends.size() > 2) return sum_of_addends(addends);
-        return combined<2>({&addends[0], &addends[1]}, false,
-                           [](const auto& of) { return in_range(added(of[0], of[1])); });
+        const std::vector<Numbers> addends = addends_of(node, ranges);
+        Numbers sum = addends.size() > 2 ? sum_of_addends(addends)
+                                         : combined<2>({&addends[0], &addends[1]}, false, [](const auto& of) {
+                                               return in_range(added(of[0], of[1]));
+                                           });
+        return in_type_of_state(node, std::move(sum), addends.size() - 1);
     }
     const Numbers x = value(node.of[0], ranges);
     const Numbers y = value(node.of[1], ranges);
@@ -233,18 +245,78 @@ Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) cons
             return joined(node.op == ProgramOp::either ? 1 : 0, of[0], of[1]);
         });
     const bool rounds_nothing = node.op == ProgramOp::smaller || node.op == ProgramOp::larger;
-    return combined<2>({&x, &y}, is_exact && rounds_nothing,
-                       [&](const auto& of) { return real_of_two(node.op, of[0], of[1]); });
+    Numbers result = combined<2>({&x, &y}, is_exact && rounds_nothing,
+                                 [&](const auto& of) { return real_of_two(node.op, of[0], of[1]); });
+    // What it is multiplied with may be rounded as well.
+    return rounds_nothing ? result : in_type_of_state(node, std::move(result), 2);
+}
+
+/// Whether it is made of the state of the stage itself.
+bool Formulas::is_of_state(int number) const {
+    const ProgramNode& node = call_.program.node(number);
+    switch (node.op) {
+        case ProgramOp::read:
+            return node.what == stage_;
+        case ProgramOp::plus:
+        case ProgramOp::minus:
+        case ProgramOp::times:
+        case ProgramOp::quotient:
+            return is_of_state(node.of[0]) || is_of_state(node.of[1]);
+        case ProgramOp::chosen:
+        case ProgramOp::negative:
+            return is_of_state(node.of[0]);
+        default:
+            return false;
+    }
+}
+
+/// A state that is kept in a narrow type may be computed in it: what so many operations round then.
+Numbers Formulas::in_type_of_state(const ProgramNode& node, Numbers numbers, std::size_t operations) const {
+    const ProgramArray& array = call_.program.array(stage_);
+    const bool is_narrow = array.over >= 0 && array.dtype != Dtype::f32;
+    if (!is_narrow || !(is_of_state(node.of[0]) || is_of_state(node.of[1]))) return numbers;
+    const double unit = double(operations) * unit_roundoff(array.dtype);
+    for (std::size_t i = 0; i < numbers.value.size(); ++i) {
+        if (std::isfinite(numbers.value[i]))
+            numbers.error[i] += unit * std::abs(numbers.value[i]) + half_quantum(array.dtype);
+    }
+    return numbers;
+}
+
+/// Whether what a sum along axes is added to is a state that it may begin with: no accumulator is wider than its own.
+bool Formulas::begins_with_state(const ProgramNode& sum, int state) const {
+    const bool is_half = sum.accumulation == Accumulation::fma_f16 ||
+                         sum.accumulation == Accumulation::fma_bf16 ||
+                         sum.accumulation == Accumulation::tensor_core_f16;
+    const bool is_narrow = call_.program.array(stage_).dtype != Dtype::f32;
+    return sum.op == ProgramOp::sum && is_of_state(state) && (is_narrow || !is_half);
+}
+
+/// The numbers that a sum or a difference adds up.
+std::vector<Numbers> Formulas::addends_of(const ProgramNode& node, const AxisRanges& ranges) const {
+    std::vector<Numbers> addends;
+    for (const auto& [sum, other] : {std::pair(node.of[0], node.of[1]), std::pair(node.of[1], node.of[0])}) {
+        const ProgramNode& of_sum = call_.program.node(sum);
+        if (node.op != ProgramOp::plus || !begins_with_state(of_sum, other)) continue;
+        addends_of(other, false, ranges, addends);
+        const Numbers start = addends.size() == 1 ? addends.front() : sum_of_addends(addends);
+        addends.push_back(along(of_sum, ranges, &start));
+        return addends;
+    }
+    addends_of(node.of[0], false, ranges, addends);
+    addends_of(node.of[1], node.op == ProgramOp::minus, ranges, addends);
+    return addends;
 }
 
 Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const {
     const auto function = ProgramFunction(node.what);
     const ProgramNode& of = call_.program.node(node.of[0]);
-    if (function == ProgramFunction::exp && of.op == ProgramOp::minus) {
+    const bool is_exponential = function == ProgramFunction::exp || function == ProgramFunction::exp2;
+    if (is_exponential && of.op == ProgramOp::minus) {
         const Numbers x = value(of.of[0], ranges);
         const Numbers y = value(of.of[1], ranges);
-        return combined<2>({&x, &y}, false, [](const auto& both) {
-            return in_range(exponential_of_difference(both[0], both[1]));
+        return combined<2>({&x, &y}, false, [&](const auto& both) {
+            return in_range(exponential_of_difference(function, both[0], both[1]));
         });
     }
     const Numbers x = value(node.of[0], ranges);
@@ -319,20 +391,33 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
     const std::int64_t size = stage.states.front().size();
     std::int64_t state = std::int64_t(stage.states.size()) - 1;
     if (node.state == ProgramState::before || node.state == ProgramState::after) {
-        Numbers blocks = Numbers::along({array.over}, {ranges[std::size_t(array.over)].count});
-        const bool is_before = node.state == ProgramState::before;
-        for (std::int64_t i = 0; i < blocks.size(); ++i) {
-            const std::int64_t index = ranges[std::size_t(array.over)].first + i;
-            blocks.value[std::size_t(i)] =
-                double(index / call_.blocks[std::size_t(array.over)] + (is_before ? 0 : 1));
-        }
-        add(blocks, 0, std::int64_t(stage.states.size()), size);
+        add(number_of_state(node, ranges), 0, std::int64_t(stage.states.size()), size);
         state = 0;
     }
     return combined<1>({&addresses}, false, [&](const auto& of) -> Uncertain {
         if (of[0].value < 0) return {std::nan(""), 0};
         const auto address = std::int64_t(of[0].value);
         return stage.states[std::size_t(state + address / size)].at(address % size);
+    });
+}
+
+/// How many blocks have been taken before the state of a read, for each index of the axis, or for the index that stands there.
+Numbers Formulas::number_of_state(const ProgramNode& node, const AxisRanges& ranges) const {
+    const ProgramArray& array = call_.program.array(node.what);
+    const auto axis = std::size_t(array.over);
+    const std::int64_t after = node.state == ProgramState::after ? 1 : 0;
+    Numbers indices;
+    if (node.of[0] >= 0) {
+        indices = value(node.of[0], ranges);
+    } else {
+        indices = Numbers::along({array.over}, {ranges[axis].count});
+        for (std::int64_t i = 0; i < indices.size(); ++i)
+            indices.value[std::size_t(i)] = double(ranges[axis].first + i);
+    }
+    return combined<1>({&indices}, true, [&](const auto& of) -> Uncertain {
+        if (!(of[0].value >= 0 && of[0].value < double(call_.extents[axis]))) return {-1, 0};
+        const std::int64_t block = std::int64_t(of[0].value) / call_.blocks[axis];
+        return {double(call_.block_in_order(array.over, array.backwards, block) + after), 0};
     });
 }
 
@@ -358,7 +443,7 @@ AxisRanges Formulas::ranges_within(const ProgramNode& reduction, AxisRanges rang
     return ranges;
 }
 
-Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
+Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges, const Numbers* start) const {
     ranges = ranges_within(node, ranges, block_);
     std::vector<Numbers> factors;
     if (node.op == ProgramOp::sum)
@@ -379,7 +464,7 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
         factors.erase(factors.begin() + std::ptrdiff_t(k));
     }
     if (factors.size() == 2 && goes_along(factors[0]) && goes_along(factors[1]))
-        return ranged(sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_));
+        return ranged(sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_, start));
     if (factors.size() == 2) factors = {product(factors[0], factors[1])};
     Numbers& terms = factors.front();
     for (const int axis : node.list) {
@@ -388,7 +473,8 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges) const {
         std::ranges::fill(ones.value, 1.0);
         terms = combined<2>({&terms, &ones}, terms.is_exact(), [](const auto& of) { return of[0]; });
     }
-    if (node.op == ProgramOp::sum) return ranged(sum_of_terms(terms, node.list, node.accumulation, model_));
+    if (node.op == ProgramOp::sum)
+        return ranged(sum_of_terms(terms, node.list, node.accumulation, model_, start));
     return node.op == ProgramOp::most ? largest_of(terms, node.list) : smallest_of(terms, node.list);
 }
 

@@ -38,13 +38,18 @@ class Formulas {
  private:
     Numbers value(int number, const AxisRanges& ranges) const;
     Numbers read(const ProgramNode& node, const AxisRanges& ranges) const;
+    Numbers number_of_state(const ProgramNode& node, const AxisRanges& ranges) const;
     std::optional<Numbers> read_straight(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers call(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers of_two(const ProgramNode& node, const AxisRanges& ranges) const;
+    bool is_of_state(int number) const;
+    bool begins_with_state(const ProgramNode& sum, int state) const;
+    Numbers in_type_of_state(const ProgramNode& node, Numbers numbers, std::size_t operations) const;
     Numbers sum_of_addends(const std::vector<Numbers>& addends) const;
     void addends_of(int number, bool is_negative, const AxisRanges& ranges,
                     std::vector<Numbers>& addends) const;
-    Numbers along(const ProgramNode& node, AxisRanges ranges) const;
+    std::vector<Numbers> addends_of(const ProgramNode& node, const AxisRanges& ranges) const;
+    Numbers along(const ProgramNode& node, AxisRanges ranges, const Numbers* start = nullptr) const;
     void factors_of(int number, const AxisRanges& ranges, std::vector<Numbers>& factors) const;
 
     const ProgramCall& call_;

@@ -41,7 +41,8 @@ constexpr std::array<FunctionBound, 13> bounds = {{
     {[](double x) { return std::exp(x); }, 0, 4, 2, 0, -open},
     {[](double x) { return std::exp2(x); }, 0, 4, 0, 0, -open},
     {[](double x) { return std::log(x); }, 0, 6, 0, 6.03, 0},
-    {[](double x) { return std::log2(x); }, 0, 6, 0, 6.03, 0},
+    // Or that of base e, times log2(e).
+    {[](double x) { return std::log2(x); }, 0, 8, 0, 8.7, 0},
     {[](double x) { return std::sqrt(x); }, 0, 4, 0, 0, 0},
     {[](double x) { return 1 / std::sqrt(x); }, 0, 6, 0, 0, 0},
     {[](double x) { return std::tanh(x); }, 0, 4, 0, 0, -open},
@@ -160,10 +161,14 @@ Uncertain in_range(Uncertain x) {
     return {x.value, open};
 }
 
-Uncertain exponential_of_difference(Uncertain x, Uncertain y) {
+Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncertain y) {
     Uncertain difference = added(x, negative(y));
     if (std::isfinite(difference.value))
         difference.error += gamma(3, u_f32) * (std::abs(x.value) + std::abs(y.value));
+    if (function == ProgramFunction::exp2) {
+        difference.value *= std::numbers::ln2;
+        difference.error *= std::numbers::ln2;
+    }
     Uncertain result = exponential(difference);
     if (difference.value != -open) result.error += flush_to_zero;
     return result;

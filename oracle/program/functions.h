@@ -20,8 +20,9 @@ Uncertain function_of(ProgramFunction function, Uncertain x);
 /// As float32 holds it: beyond its largest number comes infinity, and near that either.
 Uncertain in_range(Uncertain x);
 
-/// exp(x - y), where compilers fuse products into the difference, and kernels take the exponential of base two.
-Uncertain exponential_of_difference(Uncertain x, Uncertain y);
+/// exp(x - y) or exp2(x - y), where compilers fuse products into the difference, and kernels take the exponential of the
+/// other base.
+Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncertain y);
 
 /// Beside what operations of reals round: what is near zero may be flushed to it.
 Uncertain product_of(Uncertain x, Uncertain y);

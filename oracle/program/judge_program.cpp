@@ -111,8 +111,8 @@ void StoredArrays::read(const ProgramTile& tile, std::span<double> out, std::spa
     const ProgramInput& array = arrays_[std::size_t(tile.stage)];
     const std::size_t dims = tile.indices.size();
     const bool has_blocks = array.shape.size() > dims;
-    const int over = call_.program.array(tile.stage).over;
-    if (over >= 0 && !has_blocks && tile.block + 1 != call_.blocks_of(over)) return;
+    const ProgramArray& stage = call_.program.array(tile.stage);
+    if (stage.over >= 0 && !has_blocks && tile.block != call_.last_block(stage)) return;
     std::ranges::fill(known, char(1));
     // Row by row along the last index.
     const std::int64_t length = dims == 0 ? 1 : tile.indices.back().count;

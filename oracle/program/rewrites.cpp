@@ -305,11 +305,13 @@ class Rewriter {
         if (array.over >= 0 && node.what != stage_) {
             const bool in_loop = program_.loop_of(node.what) == program_.loop_of(stage_);
             for (const ProgramState state : {ProgramState::before, ProgramState::after, ProgramState::last}) {
-                const bool is_there =
-                    state == ProgramState::last ? !in_loop : bool(fixed[std::size_t(array.over)]);
+                const bool is_there = state == ProgramState::last
+                                          ? !in_loop
+                                          : node.of[0] >= 0 || fixed[std::size_t(array.over)];
                 if (state == node.state || !is_there) continue;
                 ProgramNode other = node;
                 other.state = state;
+                if (state == ProgramState::last) other.of[0] = -1;
                 other.says_state = true;
                 all.push_back({add(other), "state"});
             }
@@ -326,6 +328,11 @@ class Rewriter {
                 continue;
             ProgramNode instead = node;
             instead.what = i;
+            if (node.of[0] >= 0 && other.over == array.over) {
+                all.push_back({add(instead), "operand"});
+                continue;
+            }
+            instead.of[0] = -1;
             instead.says_state = false;
             instead.state = other.over < 0                                    ? ProgramState::unsaid
                             : i == stage_                                     ? ProgramState::before

@@ -96,7 +96,8 @@ void TileRun::run(std::span<const int> stages) {
         });
         const int axis = carries ? loop.axis : -1;
         const std::int64_t blocks = carries ? call_.blocks_of(axis) : 1;
-        for (std::int64_t block = 0; block < blocks; ++block) {
+        for (std::int64_t taken = 0; taken < blocks; ++taken) {
+            const std::int64_t block = carries ? call_.block_in_order(axis, loop.backwards, taken) : 0;
             for (const int stage : together) {
                 if (known_[std::size_t(stage)] == nullptr) run_stage(stage, axis, block);
             }
@@ -150,7 +151,8 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
         }
     }
     settle(number, ranges, array.over < 0 ? -1 : block, numbers);
-    Numbers& kept = stage.states[array.over < 0 ? 0 : std::size_t(block) + 1];
+    const std::int64_t taken = array.over < 0 ? -1 : call_.block_in_order(array.over, array.backwards, block);
+    Numbers& kept = stage.states[std::size_t(taken + 1)];
     if (loop_axis >= 0 && array.over < 0)
         keep_part(numbers, ranges, stage, kept);
     else
@@ -190,10 +192,13 @@ KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, i
     for (std::size_t axis = 0; axis < call.extents.size(); ++axis) all[axis] = {0, call.extents[axis]};
     KnownStage result{empty_stage(call, number, all), {}, true};
     StoredStage& stage = result.stage;
-    const bool is_state = call.program.array(number).over >= 0;
+    const ProgramArray& array = call.program.array(number);
+    const bool is_state = array.over >= 0;
     result.known.resize(stage.states.size());
     for (std::size_t i = is_state ? 1 : 0; i < stage.states.size(); ++i) {
-        const OwnOrder order = own_order(call.program, number, all, is_state ? std::int64_t(i) - 1 : -1);
+        const std::int64_t block =
+            is_state ? call.block_in_order(array.over, array.backwards, std::int64_t(i) - 1) : -1;
+        const OwnOrder order = own_order(call.program, number, all, block);
         Numbers got = Numbers::along(order.axes, order.extents);
         std::ranges::fill(got.value, std::numeric_limits<double>::quiet_NaN());
         std::vector<char> known(got.value.size(), 0);
@@ -211,22 +216,25 @@ KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, i
     const std::vector<const StoredStage*> none(call.program.arrays.size());
     AxisRanges ranges{};
     for (const int axis : stage.axes) ranges[std::size_t(axis)] = all[std::size_t(axis)];
-    start = whole(Formulas(call, none, number, {}).at(call.program.array(number).start, ranges, 0),
+    start = whole(Formulas(call, none, number, {}).at(array.start, ranges, 0),
                   start.axes, start.extents);
     return result;
 }
 
-void fill_unknown(const ProgramTile& tile, const ExpectedTile& expected, const Program& program,
+void fill_unknown(const ProgramTile& tile, const ExpectedTile& expected, const ProgramCall& call,
                   KnownStage& of) {
     StoredStage& stage = of.stage;
-    const std::size_t state = tile.block < 0 ? 0 : std::size_t(tile.block) + 1;
-    const std::vector<int>& indices = program.array(tile.stage).indices;
+    const ProgramArray& array = call.program.array(tile.stage);
+    const std::int64_t taken =
+        array.over < 0 ? -1 : call.block_in_order(array.over, array.backwards, tile.block);
+    const auto state = std::size_t(taken + 1);
+    const std::vector<int>& indices = array.indices;
     for (std::int64_t i = 0; i < tile.size(); ++i) {
         const std::vector<std::int64_t> index = tile.index_of(i);
         std::int64_t address = 0;
         for (std::size_t k = 0; k < stage.axes.size(); ++k) {
             std::size_t at = 0;
-            while (program.axis_of(indices[at]) != stage.axes[k]) ++at;
+            while (call.program.axis_of(indices[at]) != stage.axes[k]) ++at;
             address = address * stage.ranges[k].count + index[at];
         }
         if (of.known[state][std::size_t(address)] != 0) continue;
@@ -245,7 +253,7 @@ std::map<int, StoredStage> stored_stages(const ProgramCall& call, const ProgramO
         evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
             const auto of = found.find(tile.stage);
             if (of != found.end() && !of->second.is_whole)
-                fill_unknown(tile, expected, call.program, of->second);
+                fill_unknown(tile, expected, call, of->second);
         });
     std::map<int, StoredStage> whole;
     for (auto& [number, of] : found) whole.emplace(number, std::move(of.stage));

@@ -56,6 +56,30 @@ TEST(Program, StagesThatGoThroughAnAxisTogetherAreOneLoop) {
     EXPECT_EQ(loops[1].axis, -1);
 }
 
+TEST(Program, AStateMayGoBackwards) {
+    const Program program = parse_program(R"(
+        axes t: tokens by 16
+        input x[t]
+        stage v[t] = x - h.before
+        stage h over t backwards: f16 = h + sum(t: v)
+        stage g over t = g + sum(t: x * h.last)
+        output g)");
+    ASSERT_EQ(program.loops.size(), 2);
+    EXPECT_TRUE(program.loops[0].backwards);
+    EXPECT_EQ(program.array(program.loops[0].first).name, "v");
+    EXPECT_FALSE(program.loops[1].backwards);
+    EXPECT_TRUE(program.array(program.array_named("h")).backwards);
+    EXPECT_EQ(program.array(program.array_named("h")).dtype, Dtype::f16);
+}
+
+TEST(Program, AStateIsReadAtTheBlockOfAnIndex) {
+    const std::string read = "h.after(min((z + 1) * 16, tokens) - 1) + h.before(0)";
+    const Program program = parse_program(
+        "axes t: tokens by 16; z: parts\ninput x[t]\nstage h over t = h + sum(t: x)\nstage y[z] = " + read +
+        "\noutput y");
+    EXPECT_EQ(program_text(program, program.array(program.array_named("y")).value), read);
+}
+
 /// A formula as it is read and written again.
 std::string again(const std::string& formula) {
     const Program program = parse_program(
@@ -77,6 +101,7 @@ TEST(Program, FormulasArePrintedAsTheyAreRead) {
                                       "max(j: y)",
                                       "max(x, 0.0)",
                                       "min(x, max(j: y))",
+                                      "between(x - 1.0, max(j: y))",
                                       "exp(x - max(j: y))",
                                       "bf16(x) * f16(x)",
                                       "x where i % 2 == 0 else 0.0",
@@ -138,6 +163,13 @@ TEST(Program, ErrorsSayWhereTheyAre) {
         {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z[i] = y[i]\noutput z", 4, 14},
         {"axes i: n by 8\ninput x[i]\nstage w[i] = x\nstage y over i = y + sum(i: w[i - 1])\noutput y", 4,
          29},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y.before(0) + sum(i: x)\noutput y", 3, 18},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.last(0)\noutput z", 4, 13},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.after(0.5)\noutput z", 4,
+         19},
+        {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.after(i)\noutput z", 4, 19},
+        {"axes i: n by 8\ninput x[i]\nstage y over i back = y + sum(i: x)\noutput y", 3, 16},
+        {"axes i: n\ninput between[i]\nstage y[i] = 1.0\noutput y", 2, 7},
     };
     for (const Wrong& wrong : all) {
         const std::string place =
@@ -175,10 +207,11 @@ TEST(Program, NoTextCrashesTheReader) {
     const std::uint64_t seed = 20261128;
     std::mt19937_64 random(seed);
     const std::string words[] = {
-        "axes ", "sizes ",  "input ", "stage ", "output ", "where ", " else ", "over ", "from ", "by ",
-        "sum(",  "max(",    "i",      "j",      "x",       "y",      "[",      "]",     "(",     ")",
-        ":",     ";",       ",",      "=",      "+",       "-",      "*",      "/",     "%",     "1",
-        "2.5",   ".before", "\n",     "bf16",   "exp(",    "scale ", "<",      "and ",  "in "};
+        "axes ", "sizes ", "input ", "stage ",  "output ",    "where ",  " else ", "over ", "from ",
+        "by ",   "sum(",   "max(",   "i",       "j",          "x",       "y",      "[",     "]",
+        "(",     ")",      ":",      ";",       ",",          "=",       "+",      "-",     "*",
+        "/",     "%",      "1",      "2.5",     ".before",    "\n",      "bf16",   "exp(",  "scale ",
+        "<",     "and ",   "in ",    ".after(", "backwards ", "between("};
     for (int i = 0; i < 20000; ++i) {
         std::string text = i % 2 == 0 ? "axes i: n; j: m by 4\ninput x[i, j]\nstage y[i] over j = " : "";
         const int count = int(random() % 40);

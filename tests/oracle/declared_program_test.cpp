@@ -156,7 +156,7 @@ std::string random_formula(Random& random, int depth, const std::vector<std::str
     if (depth == 0)
         return pick(random, {0, 1}) == 0 ? names[random() % names.size()]
                                          : pick<const char*>(random, {"1.5", "0.0", "n", "i", "j"});
-    switch (random() % 12) {
+    switch (random() % 13) {
         case 0:
             return "(" + part() + " + " + part() + ")";
         case 1:
@@ -179,6 +179,8 @@ std::string random_formula(Random& random, int depth, const std::vector<std::str
                    part() + " else " + part() + ")";
         case 9:
             return "max(" + part() + ", " + part() + ")";
+        case 11:
+            return "between(" + part() + ", " + part() + ")";
         case 10:
             return "sum(i, j: " + part() + " * " + part() + ")";
         default:
@@ -195,14 +197,16 @@ TEST(DeclaredProgram, NoProgramCrashesWhoJudgesIt) {
         const int stages = 1 + int(random() % 3);
         for (int i = 0; i < stages; ++i) {
             const std::string name = "s" + std::to_string(i);
-            const std::string indices =
-                pick<const char*>(random, {"[i, j]", "[i]", "[j, i]", "[i] over j", ""});
+            const std::string indices = pick<const char*>(
+                random, {"[i, j]", "[i]", "[j, i]", "[i] over j", "[i] over j backwards", ""});
             std::vector<std::string> here = names;
-            if (indices == "[i] over j") here.push_back(name);
+            const bool is_state = indices.find("over") != std::string::npos;
+            if (is_state) here.push_back(name);
             text += "stage " + name + indices + pick<const char*>(random, {": f32", ": bf16", ""}) + " = " +
                     random_formula(random, 3, here) + "\n";
             names.push_back(name);
-            if (indices == "[i] over j") names.push_back(name + ".before");
+            if (is_state) names.push_back(name + ".before");
+            if (is_state) names.push_back(name + "[0].after(i * 2 - 1)");
         }
         text += "output s0";
         try {
