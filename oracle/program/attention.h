@@ -41,6 +41,7 @@ class RecordedAttention final : public StoredTiles {
     const std::vector<float>& tile_of(Stage stage, const TileId& id) const;
 
     const Recording& recording_;
+    std::vector<Problem> entries_;              ///< of each batch entry
     std::vector<std::optional<Stage>> stages_;  ///< as Program::arrays
     mutable std::mutex reading_;                ///< tiles are asked for from several threads
     mutable std::map<std::pair<Stage, TileId>, std::vector<float>> tiles_;

@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "dump/reader.h"
 #include "oracle/formula/estimate.h"
@@ -202,20 +204,129 @@ Call drawn_backward(std::uint64_t seed) {
     return gradient_call(p, a, std::move(call.inputs), make_dout(p, DoutKind(random() % dout_kinds), seed));
 }
 
-void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count) {
+/// Any call of a pass, of what the language has words for.
+Call drawn_of_all(Direction direction, std::uint64_t seed) {
+    Call call = random_call(direction, seed);
+    Random random(seed * 40503u + 77);
+    Arithmetic& a = call.arithmetic;
+    a.kv_order = one_in(random, 3) ? KvOrder::reverse : KvOrder::forward;
+    return call;
+}
+
+Call drawn_of_all_forward(std::uint64_t seed) {
+    Call call = drawn_of_all(Direction::forward, seed);
+    Random random(seed * 69069u + 5);
+    Arithmetic& a = call.arithmetic;
+    // Scores that float16 holds, and that lie far above the number that stands for hidden ones.
+    const auto kind = InputKind(seed % input_kinds);
+    if (kind != InputKind::normal && kind != InputKind::tiny && kind != InputKind::ties) return call;
+    if (a.p_scale == 1 && a.stale_threshold == 0 && one_in(random, 2)) call.problem.dtype_acc = Dtype::f16;
+    // Others make something else of such a number than of a score.
+    const bool takes_numbers = a.softmax == Softmax::natural || a.softmax == Softmax::natural_exp2 ||
+                               a.softmax == Softmax::natural_fast || a.softmax == Softmax::base_two;
+    if (takes_numbers && !one_in(random, 4)) a.masked_s = pick(random, {-1e9f, -1e30f});
+    // One contracts a score before its cast.
+    if (a.softmax == Softmax::natural_contracted || !one_in(random, 2)) return call;
+    // What is rounded is recorded as the softmax takes it.
+    a.kept_s = pick(random, {Dtype::f16, Dtype::bf16});
+    a.dumps_unmasked_s = a.dumps_uncapped_s = a.dumps_unbiased_s = false;
+    return call;
+}
+
+Call drawn_of_all_backward(std::uint64_t seed) {
+    Call call = drawn_of_all(Direction::backward, seed);
+    Arithmetic& a = call.arithmetic;
+    a.dumps_uncapped_ds = !a.dumps_cast_ds && call.problem.logits_soft_cap != 0;
+    return call;
+}
+
+/// Something that a recording declares and the language has words for.
+struct Word {
+    const char* what;
+    bool (*is_said)(const Problem& p, const Units& u, const SideInputs& side);
+};
+
+const std::vector<Word> words_of_both = {
+    {"scores in base two",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.s_log_base == LogBase::two; }},
+    {"unscaled scores", [](const Problem&, const Units& u, const SideInputs&) { return !u.s_scaled; }},
+    {"lengths", [](const Problem&, const Units&, const SideInputs& s) { return !s.seqlens_q.empty(); }},
+    {"descales of staged operands",
+     [](const Problem&, const Units& u, const SideInputs& s) {
+         return !s.descale_q.empty() && u.q_dequantised;
+     }},
+    {"descales of scores", [](const Problem&, const Units& u,
+                              const SideInputs& s) { return !s.descale_k.empty() && !u.k_dequantised; }},
+    {"descales of V", [](const Problem&, const Units&, const SideInputs& s) { return !s.descale_v.empty(); }},
+    {"scaled operands",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.q_scale * u.k_scale != 1; }},
+    {"scaled P", [](const Problem&, const Units& u, const SideInputs&) { return u.p_scale != 1; }},
+    {"an exponential of the kernel's own",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.p_exp_error > 0; }},
+    {"tanh.approx",
+     [](const Problem& p, const Units& u, const SideInputs&) {
+         return p.logits_soft_cap != 0 && u.s_tanh == TanhFunction::tanh_approx;
+     }},
+};
+
+const std::vector<Word> words_of_forward = {
+    {"maxima in base two",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.m_log_base == LogBase::two; }},
+    {"maxima in another unit",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.m_log_base != u.s_log_base; }},
+    {"unscaled maxima", [](const Problem&, const Units& u, const SideInputs&) { return !u.m_scaled; }},
+    {"splits", [](const Problem& p, const Units&, const SideInputs&) { return p.splits() > 1; }},
+    {"tiles in reverse order",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.kv_order == KvOrder::reverse; }},
+    {"splits in reverse order",
+     [](const Problem& p, const Units& u, const SideInputs&) {
+         return p.splits() > 1 && u.kv_order == KvOrder::reverse;
+     }},
+    {"an accumulator in float16",
+     [](const Problem& p, const Units&, const SideInputs&) { return p.dtype_acc == Dtype::f16; }},
+    {"rounded scores",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.s_cast != Dtype::f32; }},
+    {"stale maxima",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.m_stale_threshold > 0; }},
+    {"a scale that l lacks",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.l_scale != u.p_scale; }},
+    {"a scale that acc lacks",
+     [](const Problem&, const Units& u, const SideInputs&) { return u.acc_scale != u.p_scale; }},
+    {"numbers in place of hidden scores",
+     [](const Problem& p, const Units& u, const SideInputs&) {
+         return std::isfinite(u.s_masked_value) && p.mask == Mask::causal;
+     }},
+};
+
+const std::vector<Word> words_of_backward = {
+    {"scaled gradients", [](const Problem&, const Units& u, const SideInputs&) { return u.ds_scale != 1; }},
+    {"a derivative outside ds",
+     [](const Problem&, const Units& u, const SideInputs&) { return !u.ds_capped; }},
+};
+
+/// `words`: each is said by some of the calls, and by 20 where all of them are tried.
+void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count, std::vector<Word> words = {}) {
     std::map<Stage, std::vector<double>> ratios;
+    std::map<std::string, int> said;
     for (std::uint64_t seed = 0; seed < tried_seeds(count); ++seed) {
         const Call call = draw(seed);
         const MemoryRecording recording = recorded(call);
         Tally tally;
         ASSERT_NO_THROW(tally = compared(recording)) << describe(call);
         EXPECT_GT(tally.elements, 0);
+        for (const Word& word : words)
+            said[word.what] +=
+                word.is_said(recording.problem(), recording.units(), recording.side_inputs()) ? 1 : 0;
         EXPECT_EQ(tally.outside, 0) << "seed " << seed << ", " << describe(call) << "\n"
                                     << tally.first << "\n"
                                     << *attention_program(recording).text;
         EXPECT_EQ(tally.other_value, 0) << "seed " << seed << ", " << describe(call) << "\n" << tally.first;
         for (auto& [stage, of] : tally.ratios)
             ratios[stage].insert(ratios[stage].end(), of.begin(), of.end());
+    }
+    for (const Word& word : words) {
+        std::printf("%4d %s\n", said[word.what], word.what);
+        EXPECT_GE(said[word.what], tried_seeds(count) == count ? 20 : 1) << word.what;
     }
     EXPECT_GE(ratios.size(), 7) << "stages that both readings have";
     for (auto& [stage, of] : ratios) {
@@ -232,6 +343,18 @@ void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count) {
 
 TEST(AttentionProgram, JudgesHonestKernelsAsTheFormulasDo) {
     judge_calls(drawn, 200);
+}
+
+TEST(AttentionProgram, JudgesAllHonestKernelsAsTheFormulasDo) {
+    std::vector<Word> words = words_of_both;
+    words.insert(words.end(), words_of_forward.begin(), words_of_forward.end());
+    judge_calls(drawn_of_all_forward, 400, std::move(words));
+}
+
+TEST(AttentionProgram, JudgesAllHonestGradientsAsTheFormulasDo) {
+    std::vector<Word> words = words_of_both;
+    words.insert(words.end(), words_of_backward.begin(), words_of_backward.end());
+    judge_calls(drawn_of_all_backward, 300, std::move(words));
 }
 
 TEST(AttentionProgram, JudgesHonestGradientsAsTheFormulasDo) {
@@ -261,7 +384,7 @@ TEST(AttentionProgram, FindsTheFirstWrongStageOfEverySample) {
         EXPECT_EQ(first, report.guilty) << sample << "\n" << report_text(call, found);
         ++judged_samples;
     }
-    EXPECT_GE(judged_samples, 15);
+    EXPECT_GE(judged_samples, 17);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 #include "dump/watch.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
+#include "oracle/program/attention.h"
+#include "oracle/program/judge_program.h"
 #include "tests/oracle/attention_inputs.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/explain_checks.h"
@@ -380,6 +382,32 @@ TEST(OwnUnits, MatchAsDeclaredAndNotOtherwise) {
         // Each stage after the first wrong one, without those before it.
         for (const Stage stage : {Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse})
             EXPECT_TRUE(matches(judged(with_stages(declared, {stage})))) << stage_info(stage).name;
+    }
+}
+
+/// What the program of a recording, its second reading, says is the first wrong stage.
+std::optional<Stage> first_wrong_of_program(const Recording& recording) {
+    const AttentionProgram declared = attention_program(recording);
+    if (!declared.text) throw std::logic_error(declared.why);
+    SCOPED_TRACE(*declared.text);
+    const Program program = parse_program(*declared.text);
+    const AttentionInputs inputs = attention_inputs(recording);
+    const ProgramCall call = bind_program(program, inputs.inputs, inputs.sizes);
+    const ProgramReport report = judge_program(call, RecordedAttention(recording, program));
+    if (report.first_wrong < 0) return std::nullopt;
+    return stage_from_name(program.array(report.first_wrong).name);
+}
+
+TEST(OwnUnits, AreSaidAsPrograms) {
+    for (const Kernel& kernel : kernels()) {
+        SCOPED_TRACE(kernel.name);
+        const MemoryRecording silent = silent_run(kernel);
+        EXPECT_EQ(first_wrong_of_program(silent), kernel.first_wrong);
+        const MemoryRecording declared = with_declared(silent, kernel.declares);
+        EXPECT_EQ(first_wrong_of_program(declared), std::nullopt) << *attention_program(declared).text;
+        for (const Stage stage : {Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse})
+            EXPECT_EQ(first_wrong_of_program(with_stages(declared, {stage})), std::nullopt)
+                << stage_info(stage).name;
     }
 }
 

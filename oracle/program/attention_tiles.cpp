@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <limits>
+
+#include "oracle/program/attention.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Whether the element is one of those that its batch entry has.
+bool is_of_entry(const TileId& id, std::int64_t row, std::int64_t col, Stage stage, const Problem& entry) {
+    const TileShape there = tile_extent(entry, stage, id);
+    return row < there.rows && col < there.cols;
+}
+
+}  // namespace
+
+RecordedAttention::RecordedAttention(const Recording& recording, const Program& program)
+    : recording_(recording) {
+    for (std::int64_t b = 0; b < recording.problem().batch; ++b)
+        entries_.push_back(problem_of(recording.problem(), recording.side_inputs(), b));
+    for (const ProgramArray& array : program.arrays) {
+        const std::optional<Stage> stage = array.is_stage ? stage_from_name(array.name) : std::nullopt;
+        stages_.push_back(stage && recording.has_stage(*stage) ? stage : std::nullopt);
+    }
+}
+
+bool RecordedAttention::has(int stage) const {
+    return stages_[std::size_t(stage)].has_value();
+}
+
+void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const {
+    const Stage stage = *stages_[std::size_t(tile.stage)];
+    const Problem& p = recording_.problem();
+    const StageInfo info = stage_info(p, stage);
+    const std::int64_t block_cols = tile_shape(p, stage).cols;
+    for (std::int64_t i = 0; i < tile.size(); ++i) {
+        const std::vector<std::int64_t> at = tile.index_of(i);
+        TileId id{at[0], at[1], 0, std::max<std::int64_t>(tile.block, 0)};
+        const bool is_copy = at.size() > 4;  // of keys, for each query block
+        if (is_copy) id.q_block = at[2];
+        const bool is_of_rows = info.per_q_block && !is_copy;
+        const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
+        const std::int64_t row = at[is_copy ? 3 : 2];
+        (is_of_rows ? id.q_block : id.kv_tile) = row / rows;
+        std::int64_t col = at.size() > 3 ? at.back() : 0;
+        if (is_of_rows && info.per_kv_tile && tile.block < 0) {
+            id.kv_tile = col / p.block_n;
+            col %= p.block_n;
+        }
+        if (!is_of_entry(id, row % rows, col, stage, entries_[std::size_t(id.batch)])) continue;
+        const std::vector<float>& values = tile_of(stage, id);
+        if (values.empty()) continue;
+        const float value = values[std::size_t(row % rows * block_cols + col)];
+        // What m holds before its row has seen a score is no score.
+        const bool is_start = stage == Stage::m && value == float(recording_.units().m_start);
+        out[std::size_t(i)] = is_start ? -std::numeric_limits<double>::infinity() : double(value);
+        known[std::size_t(i)] = 1;
+    }
+}
+
+const std::vector<float>& RecordedAttention::tile_of(Stage stage, const TileId& id) const {
+    const std::scoped_lock lock(reading_);
+    const auto [found, is_new] = tiles_.try_emplace({stage, id});
+    if (is_new && recording_.has_tile(stage, id)) {
+        found->second.resize(std::size_t(tile_shape(recording_.problem(), stage).elements()));
+        if (!recording_.read_tile(stage, id, found->second)) found->second.clear();
+    }
+    return found->second;
+}
+
+}  // namespace tilescope
