@@ -21,6 +21,8 @@ const char* unsaid(const Recording& recording) {
         {!p.shard.kv_positions.empty() || p.shard.seqlen_kv > 0, "shards"},
         // Each lane has a part of the sum, and its logarithm is of all of them.
         {u.m_from_lse && p.l_lanes > 1, "lanes of a maximum that goes on from the log-sum-exp"},
+        // delta is a stage that follows from it.
+        {p.direction == Direction::backward && !recording.has_input(Input::o), "gradients without o"},
         // A sum of what is divided by itself.
         {u.p_normalised && u.l_sums_cast_p, "a sum of P that is over the sum"},
     };

@@ -26,7 +26,7 @@ std::string gradient_text(const AttentionText& of, const std::vector<GradientOpe
 void write_gradients_of_keys(AttentionText& to, const std::string& ds_name, std::string ds, std::string p) {
     std::string axes = "b, h, j";
     std::string along = "i";
-    std::string dout = "dout";
+    std::string dout = to.dout;
     std::vector<GradientOperand> queries = to.q_in_gradients;
     if (!to.p.dkv_per_head) {
         // The query heads that read a KV head.
@@ -34,7 +34,7 @@ void write_gradients_of_keys(AttentionText& to, const std::string& ds_name, std:
         axes = "b, g, j";
         along = "n, i";
         for (GradientOperand& q : queries) q.name = fmt::format("{}[b, {}, i, d]", q.name, head);
-        read_at_head(dout, dout, head, "i, e");
+        read_at_head(dout, to.dout, head, "i, e");
         read_at_head(ds, ds_name, head, "i, j");
         read_at_head(p, "p", head, "i, j");
     }
@@ -56,12 +56,13 @@ void write_gradients(AttentionText& to) {
     write_probability(to, probability, "lse", {{}, u.lse_log_base});
     write_cast(to, probability);
     const std::string v_factor = to.descale_of_v.empty() || to.v_has_descale ? "" : " * descale_v";
-    to.line("stage  delta[b, h, i] = sum(e: dout * o)");
-    to.line("stage  dp[b, h, i, j] = sum(e: dout * {}{}){}", to.v, v_factor, added_up(u.dp_accumulation));
+    to.line("stage  delta[b, h, i] = sum(e: {} * o)", to.dout);
+    to.line("stage  dp[b, h, i, j] = sum(e: {} * {}{}){}", to.dout, to.v, v_factor,
+            added_up(u.dp_accumulation));
     std::string slope;
     if (p.logits_soft_cap != 0) {
-        to.line("stage  t[b, h, i, j] = {}", to.tangent);
-        slope = " * (1.0 - t * t)";
+        to.line("stage  tangent[b, h, i, j] = {}", to.tangent);
+        slope = " * (1.0 - tangent * tangent)";
     }
     const std::string before_cast = u.ds_from_cast_p ? probability.operand : probability.before_cast;
     const std::string formula =

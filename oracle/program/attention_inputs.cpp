@@ -24,7 +24,7 @@ class InputsTaken {
         bias();
         if (p_.sink != AttentionSink::none) add("sink", {p_.heads}, side_.sink);
         if (!is_forward()) {
-            tensor("dout", Input::dout, p_.heads, side_.seqlens_q, p_.seqlen_q, p_.head_dim_v);
+            tensor("dO", Input::dout, p_.heads, side_.seqlens_q, p_.seqlen_q, p_.head_dim_v);
             tensor("o", Input::o, p_.heads, side_.seqlens_q, p_.seqlen_q, p_.head_dim_v);
             tensor("lse", Input::lse, p_.heads, side_.seqlens_q, p_.seqlen_q, 1);
             all_.inputs["lse"].shape.pop_back();
@@ -108,9 +108,9 @@ class InputsTaken {
             all_.sizes["group"] = p_.heads / p_.heads_kv;
         all_.sizes["block_m"] = p_.block_m;
         all_.sizes["block_n"] = p_.block_n;
+        if (recording_.has_stage(Stage::k) || recording_.has_stage(Stage::v))
+            all_.sizes["q_blocks"] = p_.q_blocks();
         if (is_forward()) {
-            if (recording_.has_stage(Stage::k) || recording_.has_stage(Stage::v))
-                all_.sizes["q_blocks"] = p_.q_blocks();
             if (p_.l_lanes > 1) all_.sizes["lanes"] = p_.l_lanes;
             if (p_.is_split()) all_.sizes["splits"] = p_.splits();
         } else if (!p_.dkv_per_head) {

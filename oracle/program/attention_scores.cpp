@@ -65,6 +65,11 @@ void write_descale(AttentionText& to, const OperandText& of) {
     to.line("input  {}{}{}", of.descale_name(), indices, indices.empty() ? "" : "]");
 }
 
+/// An element of a copy that each query block has.
+std::string read_of_block(const OperandText& of, const std::string& name) {
+    return fmt::format("{}[b, h, i / block_m, {}, {}]", name, of.row, of.feature);
+}
+
 /// What the kernel holds of an operand: the input, what it staged, or what it makes of it.
 std::string operand_text(AttentionText& to, const OperandText& of) {
     std::vector<std::string> factors = of.factors();
@@ -72,15 +77,14 @@ std::string operand_text(AttentionText& to, const OperandText& of) {
     const bool takes_channels =
         of.stage == Stage::q && !to.u.k_dequantised && to.recording.side_inputs().descale_k.per_channel();
     if (takes_channels) factors.emplace_back("descale_k");
-    const bool is_recorded = to.is_forward() && to.recording.has_stage(of.stage);
+    const bool is_recorded = to.recording.has_stage(of.stage);
     if (!is_recorded && factors.empty()) return of.name;
     const Dtype dtype = factors.empty() ? of.dtype : of.cast;
     // k and v are staged anew for each query block.
     const bool is_copy = is_recorded && of.stage != Stage::q;
-    const std::string name = to.is_forward() ? of.staged : fmt::format("{}_held", of.staged);
-    to.line("stage  {}[b, h, {}{}, {}]{} = {}", name, is_copy ? "t, " : "", of.row, of.feature, typed(dtype),
-            times(of.name, factors));
-    return is_copy ? fmt::format("{}[b, h, i / block_m, {}, {}]", name, of.row, of.feature) : name;
+    to.line("stage  {}[b, h, {}{}, {}]{} = {}", of.staged, is_copy ? "t, " : "", of.row, of.feature,
+            typed(dtype), times(of.name, factors));
+    return is_copy ? read_of_block(of, of.staged) : of.staged;
 }
 
 /// What gradients, which are those of dequantised operands, multiply with.
@@ -89,9 +93,11 @@ std::vector<GradientOperand> gradient_operands(AttentionText& to, const OperandT
     std::vector<GradientOperand> all{{held, of.scale}};
     const bool lacks_descale = !of.is_dequantised && !of.descale.empty();
     if (lacks_descale) {
-        all[0].name = fmt::format("{}_whole", of.staged);
-        to.line("stage  {}[b, h, {}, {}] = {} * {}", all[0].name, of.row, of.feature, held,
-                of.descale_name());
+        const bool is_copy = to.recording.has_stage(of.stage) && of.stage != Stage::q;
+        const std::string name = fmt::format("{}_whole", of.staged);
+        to.line("stage  {}[b, h, {}{}, {}] = {} * {}", name, is_copy ? "t, " : "", of.row, of.feature,
+                is_copy ? of.staged : held, of.descale_name());
+        all[0].name = is_copy ? read_of_block(of, name) : name;
     }
     if (of.scale == 1) return all;
     all.push_back({of.name, 1});
@@ -221,19 +227,22 @@ void write_inputs(AttentionText& to) {
     if (p.alibi != Alibi::none) to.line("input  slope[b, h]");
     if (to.recording.has_bias()) to.line("input  bias[b, h, i, j]");
     if (p.sink != AttentionSink::none) to.line("input  sink[h]");
-    if (!forward)
-        to.line("input  dout[b, h, i, e]{}; o[b, h, i, e]{}; lse[b, h, i]", typed(p.dtype_dout),
-                typed(p.dtype_o));
+    if (!forward) to.line("input  dO[b, h, i, e]{}; o[b, h, i, e]; lse[b, h, i]", typed(p.dtype_dout));
 }
 
 void write_operands(AttentionText& to) {
-    const auto is_copied = [&](Stage stage) { return to.is_forward() && to.recording.has_stage(stage); };
+    const auto is_copied = [&](Stage stage) { return to.recording.has_stage(stage); };
     if (is_copied(Stage::k) || is_copied(Stage::v)) to.line("axes   t: q_blocks");
     const auto operands = operands_of(to);
     to.q = operand_text(to, operands[0]);
     to.k = operand_text(to, operands[1]);
     to.v = operand_text(to, operands[2]);
     if (!to.is_forward()) {
+        to.dout = "dO";
+        if (is_copied(Stage::dout)) {
+            to.dout = "dout";
+            to.line("stage  dout[b, h, i, e]{} = dO", typed(to.p.dtype_dout));
+        }
         to.q_in_gradients = gradient_operands(to, operands[0], to.q);
         to.k_in_gradients = gradient_operands(to, operands[1], to.k);
     }

@@ -67,6 +67,7 @@ struct AttentionText {
     std::string descale_of_v{};  ///< name of the input; empty: there is none
     bool v_has_descale = false;  ///< what stands for V is multiplied with it already
     /// Of a backward pass: as they are staged, or as they were before a scale.
+    std::string dout{};
     std::vector<GradientOperand> q_in_gradients{};
     std::vector<GradientOperand> k_in_gradients{};
     std::string tangent{};  ///< of the soft cap
