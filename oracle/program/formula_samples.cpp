@@ -169,8 +169,16 @@ double FormulaSamples::stored_value(const NodeSamples& of, const NodeSample& sam
     }
     std::size_t state = stored.states.size() - 1;
     if (read.state == ProgramState::before || read.state == ProgramState::after) {
-        const std::int64_t block = sample.at[std::size_t(array.over)] / call_.blocks[std::size_t(array.over)];
-        state = std::size_t(block + (read.state == ProgramState::before ? 0 : 1));
+        std::int64_t at = sample.at[std::size_t(array.over)];
+        if (read.of[0] >= 0) {
+            const auto first = sample.at.begin();
+            const std::vector<std::int64_t> all(first, first + std::ptrdiff_t(program_.axes.size()));
+            at = whole_at(call_, read.of[0], all).value_or(-1);
+        }
+        if (at < 0 || at >= call_.extents[std::size_t(array.over)]) return std::nan("");
+        const std::int64_t taken =
+            call_.block_in_order(array.over, array.backwards, at / call_.blocks[std::size_t(array.over)]);
+        state = std::size_t(taken + (read.state == ProgramState::before ? 0 : 1));
     }
     return stored.states[state].value[std::size_t(address)];
 }
