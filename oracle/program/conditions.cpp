@@ -11,6 +11,9 @@ namespace tilescope {
 namespace {
 
 constexpr double share_otherwise = 0.02;
+/// Of a coordinate or an operation that is written with one sign; of one that takes several.
+constexpr double bits_of_operation = 2;
+constexpr double bits_of_change = 6;
 /// As a PlaceCondition has it that is open to one side.
 constexpr std::int64_t unbounded = std::numeric_limits<std::int32_t>::max();
 
@@ -39,6 +42,16 @@ FoundCondition condition_of(const PlaceCondition& one, const PlaceNumber& number
 
 double bits_of_number(std::int64_t number) {
     return 2 * std::floor(std::log2(double(std::abs(number)) + 1)) + 1;
+}
+
+double bits_of_expression(const Expr& expr) {
+    double bits = 0;
+    for (const Expr::Node& node : expr.nodes()) {
+        const bool has_number = node.op == Op::number || node.op > Op::if_any;
+        bits += node.op == Op::number ? 0 : node.op > Op::if_any ? bits_of_change : bits_of_operation;
+        if (has_number) bits += bits_of_number(node.n) + (node.k == 0 ? 0 : bits_of_number(node.k));
+    }
+    return bits;
 }
 
 std::int64_t PlaceNumber::of(const ProgramCall& call, const AxisIndices& at) const {

@@ -43,7 +43,8 @@ std::optional<FoundCondition> find_condition(const ProgramCall& call, ProgramBui
                                              const std::vector<LabelledIndices>& places,
                                              const std::vector<PlaceNumber>& numbers);
 
-/// Bits of a whole number, by its Elias gamma code.
+/// Bits of a whole number, by its Elias gamma code; of an expression of whole numbers.
 double bits_of_number(std::int64_t number);
+double bits_of_expression(const Expr& expr);
 
 }  // namespace tilescope

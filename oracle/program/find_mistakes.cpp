@@ -22,7 +22,7 @@ constexpr std::int64_t most_elements = 300'000'000;
 constexpr double bits_of_other_stage = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
-constexpr std::size_t most_looked_at = 24;
+constexpr std::size_t most_looked_at = 96;
 
 /// A formula in the place of the declared one, for as long as it lives.
 class Rewritten {
@@ -47,19 +47,25 @@ class Rewritten {
 class MistakeSearch {
  public:
     MistakeSearch(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
-                  const ProgramOptions& options)
-        : searched_(call, stored, report, options), program_(searched_.program()), report_(report) {}
+                  const ProgramOptions& options, std::optional<Dtype> kept_as = std::nullopt)
+        : searched_(call, stored, report, options, kept_as),
+          declared_(call.program),
+          program_(searched_.program()),
+          report_(report) {}
+
+    /// What is stored is none of the numbers of its type.
+    bool is_kept_wider() const { return searched_.is_kept_wider(); }
 
     FoundMistakes run() {
         std::vector<bool> there(program_.arrays.size());
         for (std::size_t i = 0; i < there.size(); ++i)
             there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
         for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
+        for (const ProgramRewrite& rewrite : solved_rewrites(searched_)) try_out(rewrite);
         // The stage itself first.
         for (const int stage : searched_.rewritten() | std::views::reverse) {
             for (const ProgramRewrite& rewrite : rewrites_of(program_, stage, there)) try_out(rewrite);
         }
-        for (const ProgramRewrite& rewrite : solved_rewrites(searched_)) try_out(rewrite);
         look_closer();
         return {best(), besides(), is_cut_off_};
     }
@@ -121,17 +127,17 @@ class MistakeSearch {
         if (!outcome.is_possible) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
-        if (found.rewrite.dtype)
+        if (found.dtype != declared_.array(found.rewrite.stage).dtype)
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
         const double all = double(outcome.right + outcome.wrong);
         mistake.healthy = double(outcome.right) / all;
-        std::int64_t otherwise = outcome.unexplained + std::ssize(outcome.broken);
+        std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
         if (double(outcome.broken.size()) > (1 - most_of_right) * double(outcome.right)) {
             const std::optional<FoundCondition> condition = condition_of(outcome);
             if (!condition) return false;
             mistake.where = program_text(program_, condition->node);
             mistake.bits += condition->bits;
-            otherwise = outcome.unexplained;
+            otherwise = outcome.unexplained + outcome.open;
         }
         mistake.explained = 1 - double(otherwise) / all;
         return true;
@@ -208,6 +214,7 @@ class MistakeSearch {
     }
 
     SearchedCall searched_;
+    const Program& declared_;
     Program& program_;
     const ProgramReport& report_;
     std::int64_t begun_ = elements_computed();
@@ -221,7 +228,10 @@ FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, 
                             ProgramOptions options) {
     if (report.first_wrong < 0) return {};
     try {
-        return MistakeSearch(call, stored, report, options).run();
+        MistakeSearch search(call, stored, report, options);
+        FoundMistakes found = search.run();
+        if (!found.mistakes.empty() || !search.is_kept_wider()) return found;
+        return MistakeSearch(call, stored, report, options, Dtype::f32).run();
     } catch (const Error&) {
         // What is wrong is known: that a search for more takes too much memory is no reason to leave it out.
         return {.is_cut_off = true};

@@ -10,6 +10,7 @@ namespace {
 
 /// Indices of an axis that a part of the call has, and parts that are replayed.
 constexpr std::int64_t part_indices = 4;
+constexpr std::size_t most_probes = 3;
 constexpr std::size_t wrong_parts = 6;
 constexpr std::size_t other_parts = 4;
 constexpr std::int64_t most_elements_of_tile = 1 << 14;
@@ -43,7 +44,7 @@ std::vector<std::int64_t> random_element(const ProgramCall& call, int stage, std
 }  // namespace
 
 SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
-                           const ProgramOptions& options)
+                           const ProgramOptions& options, std::optional<Dtype> kept_as)
     : program_(call.program),
       call_{program_, call.sizes, call.extents, call.blocks, call.inputs},
       stored_(stored),
@@ -51,11 +52,13 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
       options_(options),
       verdict_(report.verdict_of(wrong_)) {
     options_.stored = &stored;
+    if (kept_as) program_.arrays[std::size_t(wrong_)].dtype = *kept_as;
     choose_stages();
     compute_healthy();
     choose_parts();
-    for (CallPart& part : parts_) look_at(part);
-    for (CallPart& tile : tiles_) look_at(tile);
+    for (std::vector<CallPart>* const parts : {&probes_, &parts_, &tiles_}) {
+        for (CallPart& part : *parts) look_at(part);
+    }
     set_none_apart();
 }
 
@@ -102,8 +105,8 @@ void SearchedCall::compute_healthy() {
     for (const int stage : rewritten_) healthy_.emplace(stage, run.stored(stage));
 }
 
-/// Around an element: neighbours along the axes that every index goes through by itself.
-CallPart SearchedCall::around(const std::vector<std::int64_t>& index) const {
+/// Around an element: neighbours along the axes that every index goes through by itself, so many of each.
+CallPart SearchedCall::around(const std::vector<std::int64_t>& index, std::int64_t most) const {
     CallPart part;
     for (std::size_t axis = 0; axis < call_.extents.size(); ++axis)
         part.ranges[axis] = {0, call_.extents[axis]};
@@ -112,9 +115,9 @@ CallPart SearchedCall::around(const std::vector<std::int64_t>& index) const {
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             if (program_.axis_of(array.indices[i]) != axis) continue;
             const std::int64_t extent = call_.extents[std::size_t(axis)];
-            const std::int64_t first =
-                std::max<std::int64_t>(0, std::min(index[i] - 1, extent - part_indices));
-            part.ranges[std::size_t(axis)] = {first, std::min(part_indices, extent - first)};
+            const std::int64_t before = most > 1 ? 1 : 0;
+            const std::int64_t first = std::max<std::int64_t>(0, std::min(index[i] - before, extent - most));
+            part.ranges[std::size_t(axis)] = {first, std::min(most, extent - first)};
         }
     }
     return part;
@@ -157,9 +160,10 @@ void SearchedCall::choose_parts() {
     }
     elements.insert(elements.begin(), verdict_.worst.begin(), verdict_.worst.end());
     for (const ProgramElement& element : elements) {
-        if (parts_.size() < wrong_parts) add(around(element.index), parts_);
+        if (probes_.size() < most_probes) add(around(element.index, 1), probes_);
+        if (parts_.size() < wrong_parts) add(around(element.index, part_indices), parts_);
     }
-    for (std::size_t i = 0; i < other_parts; ++i) add(around(random_element(call_, wrong_, i)), parts_);
+    for (std::size_t i = 0; i < other_parts; ++i) add(around(random_element(call_, wrong_, i), part_indices), parts_);
     for (std::size_t i = 0; i < other_tiles; ++i)
         add(tile_around(random_element(call_, wrong_, 100 + i)), tiles_);
 }
@@ -206,12 +210,22 @@ void SearchedCall::set_none_apart() {
     }
     sets_none_apart_ = counts[0] > 0 && counts[1] > 0;
     if (!sets_none_apart_) return;
-    for (std::vector<CallPart>* const parts : {&parts_, &tiles_}) {
+    for (std::vector<CallPart>* const parts : {&probes_, &parts_, &tiles_}) {
         for (CallPart& part : *parts) {
             for (LookedElement& element : part.elements)
                 element.is_known = element.is_known && !element.is_none;
         }
     }
+}
+
+bool SearchedCall::is_kept_wider() const {
+    const Dtype dtype = program_.array(wrong_).dtype;
+    return dtype != Dtype::f32 && std::ranges::any_of(tiles_, [&](const CallPart& tile) {
+               return std::ranges::any_of(tile.elements, [&](const LookedElement& element) {
+                   return element.is_known && !element.is_right && std::isfinite(element.got) &&
+                          double(decode(dtype, encode(dtype, element.got))) != element.got;
+               });
+           });
 }
 
 TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observe) const {
@@ -220,41 +234,61 @@ TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observ
     return run;
 }
 
-RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage,
-                                        bool is_none_there) const {
+namespace {
+
+/// What the rewritten program expects of an element.
+void look(const LookedElement& element, Uncertain expected, bool is_none_there, RewriteOutcome& outcome) {
+    if (!element.is_known) return;
+    ++(element.is_right ? outcome.right : outcome.wrong);
+    // What is within a tolerance only because that became wider is not explained.
+    const bool is_near = is_as_expected(element.got, expected.value, expected.error) &&
+                         (element.is_right || !(expected.error >= element.off));
+    const bool is_right = is_near || (is_none_there && std::isnan(element.got) && std::isnan(expected.value));
+    if (element.is_right) {
+        if (!is_right) outcome.broken.push_back(&element);
+    } else if (is_right) {
+        outcome.explained.push_back(&element);
+    } else {
+        // Nobody knows what stands beyond an array.
+        ++(std::isnan(expected.value) ? outcome.open : outcome.unexplained);
+    }
+}
+
+}  // namespace
+
+void SearchedCall::replay(const CallPart& part, int stage, bool is_none_there, RewriteOutcome& outcome) const {
+    std::size_t next = 0;
+    const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        if (tile.stage != wrong_) return;
+        for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
+            look(part.elements[next], {expected.value[i], expected.error[i]}, is_none_there, outcome);
+    };
+    TileRun run = run_of(part.ranges, observe);
+    for (const int i : rewritten_) {
+        if (i >= stage || goes_round_) break;
+        run.know(i, healthy_.empty() ? part.results[std::size_t(i)] : healthy_.at(i));
+    }
+    run.run(rewritten_);
+}
+
+bool SearchedCall::explains_a_probe(int stage, bool is_none_there) const {
     RewriteOutcome outcome;
+    for (const CallPart& probe : probes_) replay(probe, stage, is_none_there, outcome);
+    return outcome.wrong == 0 || !outcome.explained.empty();
+}
+
+RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there) const {
+    RewriteOutcome outcome;
+    double wrong = 0;
     for (const CallPart& part : parts) {
-        for (const LookedElement& element : part.elements)
-            (element.is_right ? outcome.right : outcome.wrong) += element.is_known ? 1 : 0;
+        for (const LookedElement& element : part.elements) wrong += element.is_known && !element.is_right ? 1 : 0;
     }
-    if (outcome.wrong == 0) return outcome;
+    if (wrong == 0) return outcome;
     for (const CallPart& part : parts) {
-        std::size_t next = 0;
-        const auto look = [&](const LookedElement& element, double expected, double error) {
-            if (!element.is_known) return;
-            const bool is_none = is_none_there && std::isnan(element.got) && std::isnan(expected);
-            // What is within a tolerance only because that became wider is not explained.
-            const bool is_near =
-                is_as_expected(element.got, expected, error) && (element.is_right || !(error >= element.off));
-            const bool is_right = is_none || is_near;
-            if (!element.is_right && !is_right) ++outcome.unexplained;
-            if (!element.is_right && is_right) outcome.explained.push_back(&element);
-            if (element.is_right && !is_right) outcome.broken.push_back(&element);
-        };
-        const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
-            if (tile.stage != wrong_) return;
-            for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
-                look(part.elements[next], expected.value[i], expected.error[i]);
-        };
-        TileRun run = run_of(part.ranges, observe);
-        for (const int i : rewritten_) {
-            if (i >= stage || goes_round_) break;
-            run.know(i, healthy_.empty() ? part.results[std::size_t(i)] : healthy_.at(i));
-        }
-        run.run(rewritten_);
-        if (double(outcome.unexplained) > (1 - most_of_wrong) * double(outcome.wrong)) return outcome;
+        replay(part, stage, is_none_there, outcome);
+        if (double(outcome.unexplained) > (1 - most_of_wrong) * wrong) return outcome;
     }
-    outcome.is_possible = true;
+    outcome.is_possible = double(outcome.open) <= most_open * wrong;
     return outcome;
 }
 

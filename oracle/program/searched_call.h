@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "oracle/program/conditions.h"
@@ -35,6 +36,7 @@ struct RewriteOutcome {
     std::int64_t wrong = 0;    ///< by the program as it is
     std::int64_t right = 0;
     std::int64_t unexplained = 0;  ///< wrong before, and still
+    std::int64_t open = 0;         ///< wrong before, and read beyond an array now
     std::vector<const LookedElement*> explained;
     std::vector<const LookedElement*> broken;  ///< right before, and wrong with it
 };
@@ -42,9 +44,10 @@ struct RewriteOutcome {
 /// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
 class SearchedCall {
  public:
-    /// All of these must outlive it, but for the program, of which it has its own.
+    /// All of these must outlive it, but for the program, of which it has its own. `kept_as`: the type that the wrong stage is taken to
+    /// be stored in.
     SearchedCall(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
-                 const ProgramOptions& options);
+                 const ProgramOptions& options, std::optional<Dtype> kept_as = std::nullopt);
     SearchedCall(const SearchedCall&) = delete;
     SearchedCall& operator=(const SearchedCall&) = delete;
 
@@ -60,12 +63,15 @@ class SearchedCall {
     const std::map<int, StoredStage>& known() const { return known_; }
 
     const std::vector<CallPart>& tiles() const { return tiles_; }
+    /// Some of what is wrong is none of the numbers of the stage's type.
+    bool is_kept_wider() const;
     /// Some of what is wrong is no number, and some is: the search is for what explains the numbers.
     bool sets_none_apart() const { return sets_none_apart_; }
 
     /// Replays the parts, or the tiles, with the program as it is now, which differs from the declared one in `stage`.
     /// `is_none_there`: what is stored is no number by it.
     RewriteOutcome outcome_in_parts(int stage, bool is_none_there) const {
+        if (!explains_a_probe(stage, is_none_there)) return {};
         return outcome_in(parts_, stage, is_none_there);
     }
     RewriteOutcome outcome_in_tiles(int stage, bool is_none_there) const {
@@ -83,8 +89,10 @@ class SearchedCall {
     void choose_parts();
     void set_none_apart();
     void look_at(CallPart& part) const;
-    CallPart around(const std::vector<std::int64_t>& index) const;
+    CallPart around(const std::vector<std::int64_t>& index, std::int64_t most) const;
     CallPart tile_around(const std::vector<std::int64_t>& index) const;
+    void replay(const CallPart& part, int stage, bool is_none_there, RewriteOutcome& outcome) const;
+    bool explains_a_probe(int stage, bool is_none_there) const;
     RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there) const;
 
     Program program_;
@@ -97,6 +105,7 @@ class SearchedCall {
     bool goes_round_ = false;  ///< a stage takes the state of a later one
     std::map<int, StoredStage> known_;
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
+    std::vector<CallPart> probes_;  ///< of one element each, for what explains nothing
     std::vector<CallPart> parts_;
     std::vector<CallPart> tiles_;
     bool sets_none_apart_ = false;
@@ -105,5 +114,7 @@ class SearchedCall {
 /// Of the elements that were wrong, and of those that were right, that a mistake has to explain.
 inline constexpr double most_of_wrong = 0.98;
 inline constexpr double most_of_right = 0.998;
+/// Of what was wrong, that may have been read where nothing is known.
+inline constexpr double most_open = 0.25;
 
 }  // namespace tilescope

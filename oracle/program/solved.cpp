@@ -92,15 +92,17 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
                           const char* slot) {
     std::vector<LabelledIndices> places;
     std::int64_t unexplained = 0;
+    std::int64_t open = 0;  ///< beyond what is known
     std::int64_t broken = 0;
     for (std::size_t i = 0; i < of.samples.size(); ++i) {
         const NodeSample& sample = of.samples[i];
         const bool agrees = sample.agrees(values[i]);
-        if (sample.is_wrong && !agrees) ++unexplained;
+        if (sample.is_wrong && !agrees) ++(std::isnan(values[i]) ? open : unexplained);
         if (!sample.is_wrong && !agrees) ++broken;
         if (sample.is_wrong == agrees) places.push_back({sample.at, agrees});
     }
-    if (double(unexplained) > unexplained_share * double(of.wrong)) return;
+    if (double(unexplained) > unexplained_share * double(of.wrong) || double(open) > most_open * double(of.wrong))
+        return;
     if (double(broken) <= broken_share * double(of.right)) return add(of.stage, of.node, instead, bits, slot);
     const std::optional<FoundCondition> condition =
         find_condition(samples_.call(), build_, places, numbers_of(of));

@@ -25,13 +25,6 @@ constexpr double bits_of_dimension = 2;
 constexpr Coordinate variable = Coordinate::row;
 constexpr TileAxes tile_axes{Coordinate::row, Coordinate::d};
 
-double bits_of(const Expr& expr) {
-    double bits = 0;
-    for (const Expr::Node& node : expr.nodes())
-        bits += node.op == Op::coordinate ? 2 : bits_of_number(node.n) + bits_of_number(node.k);
-    return bits;
-}
-
 /// The node, or what stands at another index of it.
 int with_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension, int index) {
     if (!offers.samples().is_read(of)) return offers.build().at_index(of.node, of.axes[dimension], index);
@@ -95,6 +88,29 @@ std::vector<Expr> expressions_of(const VotedIndices& table) {
         all.insert(all.begin(), moved_by(Expr(variable), y - x));
     if (std::ranges::all_of(table, [&](const auto& entry) { return entry.second == y; })) all.emplace_back(y);
     return all;
+}
+
+/// Whether 0 is needed at all places beyond the array, which is how guarded loads end; they are 0 then.
+bool reads_zeros_beyond(const NodeSamples& of, std::vector<double>& values) {
+    bool is_any = false;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!std::isnan(values[i]) || !of.samples[i].is_wrong) continue;
+        if (!of.samples[i].agrees(0)) return false;
+        is_any = true;
+    }
+    for (double& value : values) {
+        if (is_any && std::isnan(value)) value = 0;
+    }
+    return is_any;
+}
+
+int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, int there, std::size_t dimension, int index) {
+    ProgramBuilder& build = offers.build();
+    const AxisRange range = offers.samples().range_of(of, dimension, 0);
+    const int is_inside =
+        build.both(build.of_two(ProgramOp::at_least, index, build.whole(range.first)),
+                   build.of_two(ProgramOp::less, index, build.whole(range.first + range.count)));
+    return build.chosen(there, is_inside, build.real(0));
 }
 
 /// Rows and columns of tiles whose elements stand elsewhere: the last two dimensions, each of them the index of an axis.
@@ -182,7 +198,7 @@ class TileMaps {
         } else {
             instead = offers_.build().at_indices(of_.node, axes_, *nodes);
         }
-        offers_.offer(of_, instead, values, bits_of_dimension + bits_of(parts[0]) + bits_of(parts[1]),
+        offers_.offer(of_, instead, values, bits_of_dimension + bits_of_expression(parts[0]) + bits_of_expression(parts[1]),
                       "index");
     }
 
@@ -235,8 +251,13 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
                     index[dimension] = std::int32_t(expr.at(variable, by.of(samples.call(), sample.at)));
                     values[i] = samples.value_at(of, sample, index);
                 }
-                offers.offer(of, with_index(offers, of, dimension, y), values,
-                             bits_of_dimension + bits_of(expr), "index");
+                const int there = with_index(offers, of, dimension, y);
+                const double bits = bits_of_dimension + bits_of_expression(expr);
+                if (reads_zeros_beyond(of, values))
+                    offers.offer(of, or_zero_beyond(offers, of, there, dimension, y), values,
+                                 bits + bits_of_dimension, "index");
+                else
+                    offers.offer(of, there, values, bits, "index");
             }
         }
     }

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
 
 #include "oracle/program/solved.h"
 #include "oracle/solve/curve.h"
+#include "oracle/solve/fitted_index.h"
 #include "oracle/solve/weights.h"
 
 namespace tilescope {
@@ -46,15 +46,6 @@ std::optional<int> domain_of(ProgramBuilder& build, int x, const CurveDomain& do
     return std::nullopt;
 }
 
-/// The index along an axis that a sum goes along, and within its block, where that is no period that is tried anyway.
-std::vector<PlaceNumber> numbers_along(const ProgramCall& call, int axis) {
-    std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
-    const bool is_power = std::has_single_bit(std::uint64_t(call.blocks[std::size_t(axis)]));
-    if (call.program.axes[std::size_t(axis)].block >= 0 && !is_power)
-        numbers.push_back({axis, PlaceNumber::Kind::within});
-    return numbers;
-}
-
 /// Both numbers that terms are multiplied with, the rarer one first; nullopt: there are more, or it is 1 for all.
 std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights) {
     std::map<double, std::int64_t> counts;
@@ -66,18 +57,30 @@ std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights)
     return count <= other_count ? std::array{one, other} : std::array{other, one};
 }
 
-/// Of the sums that take the most terms from one place.
-std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<SumSample>& samples) {
-    const auto terms = Eigen::Index(samples.front().terms.size());
-    std::vector<const SumSample*> same;
-    for (const SumSample& sample : samples) {
-        if (sample.first == samples.front().first && Eigen::Index(sample.terms.size()) == terms)
-            same.push_back(&sample);
+/// Terms of the sums by their index, or by that within a block.
+struct AlignedTerms {
+    PlaceNumber::Kind by;
+    std::vector<const SumSample*> samples;
+};
+
+std::vector<AlignedTerms> alignments(const SumSamples& of) {
+    std::vector<AlignedTerms> all{{PlaceNumber::Kind::index, {}}, {PlaceNumber::Kind::within, {}}};
+    const SumSample& front = of.samples.front();
+    for (const SumSample& sample : of.samples) {
+        if (sample.terms.size() != front.terms.size()) continue;
+        if (sample.first == front.first) all[0].samples.push_back(&sample);
+        all[1].samples.push_back(&sample);
     }
-    const auto rows = Eigen::Index(same.size());
+    if (all[0].samples.size() == all[1].samples.size()) all.pop_back();
+    return all;
+}
+
+std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<const SumSample*>& samples) {
+    const auto rows = Eigen::Index(samples.size());
+    const auto terms = Eigen::Index(samples.front()->terms.size());
     Equations equations{Eigen::MatrixXd(rows, terms), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
     for (Eigen::Index i = 0; i < rows; ++i) {
-        const SumSample& sample = *same[std::size_t(i)];
+        const SumSample& sample = *samples[std::size_t(i)];
         for (Eigen::Index k = 0; k < terms; ++k) equations.terms(i, k) = sample.terms[std::size_t(k)];
         equations.sums(i) = sample.needed;
         equations.errors(i) = sample.error;
@@ -85,9 +88,42 @@ std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<SumSample>& sa
     return find_weights(equations);
 }
 
+/// Whole numbers that are an expression of the index.
+std::optional<std::pair<int, double>> weight_by_index(const Eigen::VectorXd& weights, std::int64_t first,
+                                                      const PlaceNumber& number, ProgramBuilder& build) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> table;
+    for (Eigen::Index k = 0; k < weights.size(); ++k) {
+        if (weights(k) != std::floor(weights(k)) || std::abs(weights(k)) > 64) return std::nullopt;
+        table.emplace_back(first + k, std::int64_t(weights(k)));
+    }
+    const std::optional<Expr> expr = fitted_index(table, Coordinate::row);
+    if (!expr) return std::nullopt;
+    const int node = build.index(*expr, [&](Coordinate) { return number.node(build); });
+    if (node < 0) return std::nullopt;
+    return std::pair{node, bits_of_expression(*expr)};
+}
+
+/// One number for all that is wrong.
+void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
+    double low = -HUGE_VAL;
+    double high = HUGE_VAL;
+    for (const NodeSample& sample : of.samples) {
+        if (!sample.is_wrong) continue;
+        low = std::max(low, sample.needed - sample.error);
+        high = std::min(high, sample.needed + sample.error);
+    }
+    if (!(low <= high) || !std::isfinite(low) || !std::isfinite(high)) return;
+    const KnownNumber number = simplest_number((low + high) / 2, (high - low) / 2, {});
+    const bool is_near = number.value >= low && number.value <= high;
+    const double constant = is_near ? number.value : (low + high) / 2;
+    offers.offer(of, offers.build().real(constant), std::vector<double>(of.samples.size(), constant),
+                 constant == 0 ? 2 : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round), "number");
+}
+
 }  // namespace
 
 void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
+    offer_constant(offers, of);
     std::vector<CurvePoint> points;
     for (const NodeSample& sample : of.samples) {
         if (std::isfinite(sample.right) && std::isfinite(sample.needed))
@@ -110,34 +146,42 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
 
 void offer_weights(RewriteOffers& offers, const SumSamples& of) {
     if (std::ssize(of.samples) < fewest_places) return;
-    const std::optional<Eigen::VectorXd> weights = weights_of_terms(of.samples);
-    const std::optional<std::array<double, 2>> two = weights ? two_weights(*weights) : std::nullopt;
-    if (!two || *two == std::array{1.0, 1.0}) return;
-    const int axis = of.along.front();
-    std::vector<LabelledIndices> places;
-    for (Eigen::Index k = 0; k < weights->size(); ++k) {
-        LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) == (*two)[0]});
-        place.at[std::size_t(axis)] = std::int32_t(of.samples.front().first + k);
+    for (const AlignedTerms& aligned : alignments(of)) {
+        const std::optional<Eigen::VectorXd> weights = weights_of_terms(aligned.samples);
+        if (!weights) continue;
+        const PlaceNumber number{of.along.front(), aligned.by};
+        const std::int64_t first = aligned.by == PlaceNumber::Kind::index ? of.samples.front().first : 0;
+        ProgramBuilder& build = offers.build();
+        ProgramNode sum = offers.program().node(of.node);
+        const int term = sum.of[0];
+        const std::optional<std::array<double, 2>> two = two_weights(*weights);
+        if (!two) {
+            const auto weight = weight_by_index(*weights, first, number, build);
+            if (!weight) continue;
+            sum.of[0] = build.of_two(ProgramOp::times, term, weight->first);
+            return offers.add(of.stage, of.node, build.add(std::move(sum)), weight->second + 2, "range");
+        }
+        if (*two == std::array{1.0, 1.0}) continue;
+        double bits = 0;
+        const auto weighted = [&](double weight) {
+            if (weight == 1) return term;
+            bits += weight == 0 ? 2 : bits_of_real;
+            return weight == 0 ? build.real(0) : build.of_two(ProgramOp::times, term, build.real(weight));
+        };
+        sum.of[0] = weighted((*two)[0]);
+        std::vector<LabelledIndices> places;
+        for (Eigen::Index k = 0; k < weights->size(); ++k) {
+            LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) == (*two)[0]});
+            place.at[std::size_t(number.axis)] = std::int32_t(first + k);
+        }
+        if (!std::ranges::all_of(places, &LabelledIndices::is_inside)) {
+            const auto condition = find_condition(offers.samples().call(), build, places, {number});
+            if (!condition) continue;
+            sum.of[0] = build.chosen(sum.of[0], condition->node, weighted((*two)[1]));
+            bits += condition->bits;
+        }
+        return offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
     }
-    ProgramBuilder& build = offers.build();
-    ProgramNode sum = offers.program().node(of.node);
-    const int term = sum.of[0];
-    double bits = 0;
-    const auto weighted = [&](double weight) {
-        if (weight == 1) return term;
-        bits += weight == 0 ? 2 : bits_of_real;
-        return weight == 0 ? build.real(0) : build.of_two(ProgramOp::times, term, build.real(weight));
-    };
-    sum.of[0] = weighted((*two)[0]);
-    const bool is_everywhere = std::ranges::all_of(places, &LabelledIndices::is_inside);
-    if (!is_everywhere) {
-        const std::optional<FoundCondition> condition = find_condition(
-            offers.samples().call(), build, places, numbers_along(offers.samples().call(), axis));
-        if (!condition) return;
-        sum.of[0] = build.chosen(sum.of[0], condition->node, weighted((*two)[1]));
-        bits += condition->bits;
-    }
-    offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
 }
 
 /// Those that are beyond it were left out, and the one that it is was not.
@@ -163,7 +207,8 @@ void offer_extremes(RewriteOffers& offers, const SumSamples& of) {
     ProgramNode extreme = offers.program().node(of.node);
     const int term = extreme.of[0];
     const int none = build.real(is_most ? -HUGE_VAL : HUGE_VAL);
-    std::vector<PlaceNumber> numbers = numbers_along(offers.samples().call(), axis);
+    std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
+    if (offers.program().axes[std::size_t(axis)].block >= 0) numbers.push_back({axis, PlaceNumber::Kind::within});
     for (const PlaceNumber& number : place_numbers(offers.program(), of.axes)) numbers.push_back(number);
     for (const bool is_kept : {true, false}) {
         std::vector<LabelledIndices> places = left_out;
