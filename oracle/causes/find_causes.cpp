@@ -6,6 +6,7 @@
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
+#include "oracle/causes/formulas.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/reported.h"
 #include "oracle/causes/search.h"
@@ -57,6 +58,10 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
                 Diagnosis with_two = diagnosis;
                 find_two(evidence, singles, report, options.threads, with_two);
                 diagnosis = std::move(with_two);
+            });
+        if (diagnosis.causes.empty() && is_first)
+            attempts.uncounted(SearchPart::formulas, [&] {
+                diagnosis.causes = found_formulas(evidence.world->recording(), evidence);
             });
     }
     attempts.uncounted(SearchPart::threads,

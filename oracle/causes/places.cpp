@@ -305,6 +305,12 @@ std::vector<Cause> place_causes() {
             "the bounds of loops over rows and columns"),
         row("periodic_columns", "layout", "columns at a stride are wrong", "what a lane's columns depend on"),
         row("periodic_rows", "layout", "rows at a stride are wrong", "what a lane's rows depend on"),
+        {formula_name,
+         "formula",
+         {},
+         "the stage is computed by another formula than declared",
+         "what stands in the kernel where the two formulas differ",
+         none},
     };
 }
 

@@ -51,6 +51,9 @@ inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 /// Of rows that hold what they held before.
 inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
+/// Of a stage whose formula is another one, in whatever it may be: what no other row describes.
+inline constexpr std::string_view formula_name = "formula";
+
 /// Of what the store of o does to lse.
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
 

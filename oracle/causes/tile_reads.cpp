@@ -13,6 +13,7 @@
 #include "oracle/causes/gradient_rows.h"
 #include "oracle/causes/slots.h"
 #include "oracle/causes/table.h"
+#include "oracle/judge/tile_judge.h"
 #include "oracle/solve/address_map.h"
 #include "oracle/solve/term_search.h"
 #include "oracle/solve/value_index.h"

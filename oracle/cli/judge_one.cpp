@@ -84,7 +84,7 @@ void predict_arguments(const JudgePlan& plan, const Recording& recording, Report
         const std::vector<FoundCause>& causes = diagnosis.causes;
         report.diagnosis.end.add(diagnosis.end);
         Prediction prediction;
-        if (!causes.empty() && !causes[0].structural)
+        if (!causes.empty() && causes[0].changes)
             prediction = predict(causes[0], first->problem(), recording, report, options);
         prediction.of = first->name();
         first->require_unchanged();

@@ -150,7 +150,19 @@ int ProgramBuilder::with_node(int formula, int node, int instead) {
         is_other = is_other || other != operand;
         operand = other;
     }
-    return is_other ? add(std::move(copy)) : formula;
+    if (!is_other) return formula;
+    // What is 0 is not added, and what is 1 is not multiplied with.
+    const auto is = [&](int operand, double number) {
+        const ProgramNode& of = program_.node(operand);
+        return of.op == ProgramOp::number && !of.is_whole && of.number == number;
+    };
+    const bool adds = copy.op == ProgramOp::plus || copy.op == ProgramOp::minus;
+    const bool multiplies = copy.op == ProgramOp::times || copy.op == ProgramOp::quotient;
+    if ((adds && is(copy.of[1], 0)) || (multiplies && is(copy.of[1], 1))) return copy.of[0];
+    if ((copy.op == ProgramOp::plus && is(copy.of[0], 0)) ||
+        (copy.op == ProgramOp::times && is(copy.of[0], 1)))
+        return copy.of[1];
+    return add(std::move(copy));
 }
 
 int ProgramBuilder::with_axes(int number, const std::function<int(int axis, int node)>& index_of) {

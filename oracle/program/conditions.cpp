@@ -17,14 +17,18 @@ constexpr double bits_of_change = 6;
 /// As a PlaceCondition has it that is open to one side.
 constexpr std::int64_t unbounded = std::numeric_limits<std::int32_t>::max();
 
-FoundCondition condition_of(const PlaceCondition& one, const PlaceNumber& number, const Program& program,
+FoundCondition condition_of(PlaceCondition one, const PlaceNumber& number, const ProgramCall& call,
                             ProgramBuilder& build) {
     FoundCondition found{-1, 5 + (one.period > 0 ? bits_of_number(one.period) : 0)};
+    // The last one of a block is one index.
+    const std::int64_t block = call.blocks[std::size_t(number.axis)];
+    if (number.kind == PlaceNumber::Kind::within && one.period == 0 && one.first == block - 1)
+        one.last = block;
     int x = number.node(build);
     if (one.period > 0) x = build.of_two(ProgramOp::rest, x, build.whole(one.period));
     const auto bound = [&](std::int64_t at) {
         found.bits += bits_of_number(at);
-        return one.is_from_end ? build.moved(program.axes[std::size_t(number.axis)].extent, at)
+        return one.is_from_end ? build.moved(call.program.axes[std::size_t(number.axis)].extent, at)
                                : build.whole(at);
     };
     if (one.last == one.first + 1) {
@@ -97,8 +101,7 @@ std::optional<FoundCondition> find_condition(const ProgramCall& call, ProgramBui
     if (!rule) return std::nullopt;
     FoundCondition all;
     for (const PlaceCondition& condition : rule->conditions) {
-        const FoundCondition one =
-            condition_of(condition, numbers[condition.coordinate], call.program, build);
+        const FoundCondition one = condition_of(condition, numbers[condition.coordinate], call, build);
         all = {build.both(all.node, one.node), all.bits + one.bits};
     }
     if (all.node < 0) return std::nullopt;

@@ -49,6 +49,8 @@ struct ProgramOptions {
     double confidence = 1 - 1e-6;
     /// Later stages are computed from these, so that each is judged by what it was given; null: all follow from the inputs.
     const StoredTiles* stored = nullptr;
+    /// Elements that a search for mistakes computes at most: about ten seconds of one core.
+    std::int64_t searched_elements = 300'000'000;
     /// Most bytes of memory for stages.
     std::int64_t memory = std::int64_t(4) << 30;
 };

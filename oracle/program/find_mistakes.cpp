@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dump/schema/error.h"
+#include "oracle/describe/bits.h"
 #include "oracle/program/conditions.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/searched_call.h"
@@ -16,8 +17,6 @@ namespace tilescope {
 
 namespace {
 
-/// Work that a search does at most: about ten seconds of one core.
-constexpr std::int64_t most_elements = 300'000'000;
 /// A formula of a stage before the one that was seen to be wrong.
 constexpr double bits_of_other_stage = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
@@ -80,7 +79,7 @@ class MistakeSearch {
     };
 
     RewriteOutcome outcome_of(const Found& found, bool in_tiles) {
-        if (elements_computed() - begun_ > most_elements) {
+        if (elements_computed() - begun_ > searched_.options().searched_elements) {
             is_cut_off_ = true;
             return {};
         }
@@ -140,7 +139,9 @@ class MistakeSearch {
             otherwise = outcome.unexplained + outcome.open;
         }
         mistake.explained = 1 - double(otherwise) / all;
-        return true;
+        mistake.elements = outcome.right + outcome.wrong;
+        // A list of the wrong elements would be a description as well.
+        return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements);
     }
 
     /// What holds of the elements that the rewrite explains, and of none that it would break.

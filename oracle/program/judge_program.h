@@ -52,13 +52,14 @@ struct StageVerdict {
 
 /// What a kernel computed in place of a formula, so that what it stored is as expected.
 struct ProgramMistake {
-    int stage = -1;         ///< array: whose formula it is
-    std::string slot{};     ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
-    std::string becomes{};  ///< the formula that explains it
-    std::string where{};    ///< condition that the elements meet in which it is so; empty: in all
-    double explained = 0;   ///< share of the elements looked at that are as expected by it
-    double healthy = 0;     ///< share that is as expected by the program
-    double bits = 0;        ///< length of the description
+    int stage = -1;             ///< array: whose formula it is
+    std::string slot{};         ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
+    std::string becomes{};      ///< the formula that explains it
+    std::string where{};        ///< condition that the elements meet in which it is so; empty: in all
+    std::int64_t elements = 0;  ///< looked at
+    double explained = 0;       ///< share of the elements looked at that are as expected by it
+    double healthy = 0;         ///< share that is as expected by the program
+    double bits = 0;            ///< length of the description
 
     bool operator==(const ProgramMistake&) const = default;
 };

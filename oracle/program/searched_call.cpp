@@ -163,7 +163,8 @@ void SearchedCall::choose_parts() {
         if (probes_.size() < most_probes) add(around(element.index, 1), probes_);
         if (parts_.size() < wrong_parts) add(around(element.index, part_indices), parts_);
     }
-    for (std::size_t i = 0; i < other_parts; ++i) add(around(random_element(call_, wrong_, i), part_indices), parts_);
+    for (std::size_t i = 0; i < other_parts; ++i)
+        add(around(random_element(call_, wrong_, i), part_indices), parts_);
     for (std::size_t i = 0; i < other_tiles; ++i)
         add(tile_around(random_element(call_, wrong_, 100 + i)), tiles_);
 }
@@ -256,7 +257,8 @@ void look(const LookedElement& element, Uncertain expected, bool is_none_there, 
 
 }  // namespace
 
-void SearchedCall::replay(const CallPart& part, int stage, bool is_none_there, RewriteOutcome& outcome) const {
+void SearchedCall::replay(const CallPart& part, int stage, bool is_none_there,
+                          RewriteOutcome& outcome) const {
     std::size_t next = 0;
     const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (tile.stage != wrong_) return;
@@ -277,11 +279,13 @@ bool SearchedCall::explains_a_probe(int stage, bool is_none_there) const {
     return outcome.wrong == 0 || !outcome.explained.empty();
 }
 
-RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there) const {
+RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage,
+                                        bool is_none_there) const {
     RewriteOutcome outcome;
     double wrong = 0;
     for (const CallPart& part : parts) {
-        for (const LookedElement& element : part.elements) wrong += element.is_known && !element.is_right ? 1 : 0;
+        for (const LookedElement& element : part.elements)
+            wrong += element.is_known && !element.is_right ? 1 : 0;
     }
     if (wrong == 0) return outcome;
     for (const CallPart& part : parts) {

@@ -105,7 +105,7 @@ class SearchedCall {
     bool goes_round_ = false;  ///< a stage takes the state of a later one
     std::map<int, StoredStage> known_;
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
-    std::vector<CallPart> probes_;  ///< of one element each, for what explains nothing
+    std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing
     std::vector<CallPart> parts_;
     std::vector<CallPart> tiles_;
     bool sets_none_apart_ = false;

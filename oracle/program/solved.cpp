@@ -101,7 +101,8 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
         if (!sample.is_wrong && !agrees) ++broken;
         if (sample.is_wrong == agrees) places.push_back({sample.at, agrees});
     }
-    if (double(unexplained) > unexplained_share * double(of.wrong) || double(open) > most_open * double(of.wrong))
+    if (double(unexplained) > unexplained_share * double(of.wrong) ||
+        double(open) > most_open * double(of.wrong))
         return;
     if (double(broken) <= broken_share * double(of.right)) return add(of.stage, of.node, instead, bits, slot);
     const std::optional<FoundCondition> condition =

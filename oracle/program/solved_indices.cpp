@@ -104,7 +104,8 @@ bool reads_zeros_beyond(const NodeSamples& of, std::vector<double>& values) {
     return is_any;
 }
 
-int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, int there, std::size_t dimension, int index) {
+int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, int there, std::size_t dimension,
+                   int index) {
     ProgramBuilder& build = offers.build();
     const AxisRange range = offers.samples().range_of(of, dimension, 0);
     const int is_inside =
@@ -198,7 +199,8 @@ class TileMaps {
         } else {
             instead = offers_.build().at_indices(of_.node, axes_, *nodes);
         }
-        offers_.offer(of_, instead, values, bits_of_dimension + bits_of_expression(parts[0]) + bits_of_expression(parts[1]),
+        offers_.offer(of_, instead, values,
+                      bits_of_dimension + bits_of_expression(parts[0]) + bits_of_expression(parts[1]),
                       "index");
     }
 

@@ -117,7 +117,8 @@ void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
     const bool is_near = number.value >= low && number.value <= high;
     const double constant = is_near ? number.value : (low + high) / 2;
     offers.offer(of, offers.build().real(constant), std::vector<double>(of.samples.size(), constant),
-                 constant == 0 ? 2 : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round), "number");
+                 constant == 0 ? 2 : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round),
+                 "number");
 }
 
 }  // namespace
@@ -208,7 +209,8 @@ void offer_extremes(RewriteOffers& offers, const SumSamples& of) {
     const int term = extreme.of[0];
     const int none = build.real(is_most ? -HUGE_VAL : HUGE_VAL);
     std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
-    if (offers.program().axes[std::size_t(axis)].block >= 0) numbers.push_back({axis, PlaceNumber::Kind::within});
+    if (offers.program().axes[std::size_t(axis)].block >= 0)
+        numbers.push_back({axis, PlaceNumber::Kind::within});
     for (const PlaceNumber& number : place_numbers(offers.program(), of.axes)) numbers.push_back(number);
     for (const bool is_kept : {true, false}) {
         std::vector<LabelledIndices> places = left_out;

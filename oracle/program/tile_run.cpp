@@ -216,8 +216,7 @@ KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, i
     const std::vector<const StoredStage*> none(call.program.arrays.size());
     AxisRanges ranges{};
     for (const int axis : stage.axes) ranges[std::size_t(axis)] = all[std::size_t(axis)];
-    start = whole(Formulas(call, none, number, {}).at(array.start, ranges, 0),
-                  start.axes, start.extents);
+    start = whole(Formulas(call, none, number, {}).at(array.start, ranges, 0), start.axes, start.extents);
     return result;
 }
 
@@ -252,8 +251,7 @@ std::map<int, StoredStage> stored_stages(const ProgramCall& call, const ProgramO
     if (std::ranges::any_of(found, [](const auto& of) { return !of.second.is_whole; }))
         evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
             const auto of = found.find(tile.stage);
-            if (of != found.end() && !of->second.is_whole)
-                fill_unknown(tile, expected, call, of->second);
+            if (of != found.end() && !of->second.is_whole) fill_unknown(tile, expected, call, of->second);
         });
     std::map<int, StoredStage> whole;
     for (auto& [number, of] : found) whole.emplace(number, std::move(of.stage));

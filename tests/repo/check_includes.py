@@ -32,7 +32,7 @@ ROOMS = [
     ("describe", ["oracle/describe/*"], "schema", ""),
     ("program", ["oracle/program/*"], "schema recording describe formula solve", "Eigen"),
     ("solve", ["oracle/solve/*"], "describe", "Eigen"),
-    ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve", "Eigen"),
+    ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve program", "Eigen"),
     ("runs", ["oracle/runs/*"], "schema recording judge solve causes", "Eigen JSON"),
     ("ranks", ["oracle/ranks/*"], "schema recording formula judge causes", "Eigen"),
     ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge program causes runs ranks", "Eigen JSON"),
