@@ -62,8 +62,10 @@ std::vector<FoundCause> found_formulas(const Recording& recording, const Evidenc
         stage_from_name(program.array(report.first_wrong).name) == std::optional(evidence.observed);
     if (!is_same_stage) return {};
     std::vector<FoundCause> causes;
-    for (const ProgramMistake& mistake : find_mistakes(call, stored, report, options).mistakes)
-        causes.push_back(cause_of(mistake, program, evidence));
+    for (const ProgramMistake& mistake : find_mistakes(call, stored, report, options).mistakes) {
+        // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
+        if (!mistake.is_none) causes.push_back(cause_of(mistake, program, evidence));
+    }
     return causes;
 }
 

@@ -126,6 +126,7 @@ class MistakeSearch {
         if (!outcome.is_possible) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
+        mistake.is_none = std::isnan(program_.node(found.rewrite.value).number);
         if (found.dtype != declared_.array(found.rewrite.stage).dtype)
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
         const double all = double(outcome.right + outcome.wrong);

@@ -60,6 +60,7 @@ struct ProgramMistake {
     double explained = 0;       ///< share of the elements looked at that are as expected by it
     double healthy = 0;         ///< share that is as expected by the program
     double bits = 0;            ///< length of the description
+    bool is_none = false;       ///< what is stored is no number by it
 
     bool operator==(const ProgramMistake&) const = default;
 };

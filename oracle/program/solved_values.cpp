@@ -14,6 +14,7 @@ namespace tilescope {
 namespace {
 
 constexpr double bits_of_real = 8;
+constexpr double bits_of_zero = 5;
 constexpr double bits_of_real_that_is_not_round = 16;
 
 /// slope x + offset
@@ -116,9 +117,10 @@ void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
     const KnownNumber number = simplest_number((low + high) / 2, (high - low) / 2, {});
     const bool is_near = number.value >= low && number.value <= high;
     const double constant = is_near ? number.value : (low + high) / 2;
-    offers.offer(of, offers.build().real(constant), std::vector<double>(of.samples.size(), constant),
-                 constant == 0 ? 2 : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round),
-                 "number");
+    offers.offer(
+        of, offers.build().real(constant), std::vector<double>(of.samples.size(), constant),
+        constant == 0 ? bits_of_zero : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round),
+        "number");
 }
 
 }  // namespace

@@ -47,13 +47,13 @@ bool is_planted(std::string_view name) {
     return false;
 }
 
-/// A row without candidates is a name that candidates of other rows have.
+/// A row without candidates is a name that candidates of other rows have; formulas have no candidates.
 TEST(CauseTable, HasManyRowsThatAreComplete) {
     std::set<std::pair<std::string_view, Stage>> rows;
     std::set<std::string_view> names;
     for (const Cause& cause : all_causes()) {
         EXPECT_FALSE(cause.family.empty() || cause.says.empty() || cause.look_at.empty()) << cause.name;
-        EXPECT_TRUE(cause.candidates || is_planted(cause.name)) << cause.name;
+        EXPECT_TRUE(cause.candidates || is_planted(cause.name) || cause.name == formula_name) << cause.name;
         EXPECT_EQ(cause.stages.empty(), cause.structural) << cause.name;
         names.insert(cause.name);
         for (const Stage stage : cause.stages)
