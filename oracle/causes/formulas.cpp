@@ -13,7 +13,7 @@ namespace tilescope {
 namespace {
 
 /// Elements of all stages: the program computes each of them.
-constexpr std::int64_t most_elements = 1 << 23;
+constexpr std::int64_t most_elements = 1 << 22;
 /// Elements that the search computes: about a second of one core.
 constexpr std::int64_t most_searched = 60'000'000;
 
@@ -34,7 +34,7 @@ FoundCause cause_of(const ProgramMistake& mistake, const Program& program, const
     cause.stage = cause.observed = evidence.observed;
     const std::string& stage = program.array(mistake.stage).name;
     cause.parameters = {{stage, mistake.becomes}};
-    cause.rewrites = {{mistake.slot, mistake.becomes}};
+    cause.rewrites = {{stage, mistake.becomes}};
     cause.where = mistake.where.empty() ? "everywhere" : "where " + mistake.where;
     cause.scope = mistake.where.empty() ? Scope::everywhere : Scope::ruled;
     cause.elements = mistake.elements;

@@ -7,10 +7,12 @@ namespace tilescope {
 
 namespace {
 
-/// Whether the element is one of those that its batch entry has.
-bool is_of_entry(const TileId& id, std::int64_t row, std::int64_t col, Stage stage, const Problem& entry) {
-    const TileShape there = tile_extent(entry, stage, id);
-    return row < there.rows && col < there.cols;
+/// The next index of a tile, row-major.
+void advance(const std::vector<AxisRange>& ranges, std::vector<std::int64_t>& at) {
+    for (std::size_t k = ranges.size(); k > 0; --k) {
+        if (++at[k - 1] < ranges[k - 1].first + ranges[k - 1].count) return;
+        at[k - 1] = ranges[k - 1].first;
+    }
 }
 
 }  // namespace
@@ -34,13 +36,18 @@ void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std
     const Problem& p = recording_.problem();
     const StageInfo info = stage_info(p, stage);
     const std::int64_t block_cols = tile_shape(p, stage).cols;
-    for (std::int64_t i = 0; i < tile.size(); ++i) {
-        const std::vector<std::int64_t> at = tile.index_of(i);
+    std::vector<std::int64_t> at;
+    for (const AxisRange& range : tile.indices) at.push_back(range.first);
+    const bool is_copy = at.size() > 4;  // of keys, for each query block
+    const bool is_of_rows = info.per_q_block && !is_copy;
+    const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
+    // Elements of one tile of the recording come one after the other.
+    std::optional<TileId> read;
+    const std::vector<float>* values = nullptr;
+    TileShape of_entry{};
+    for (std::int64_t i = 0; i < tile.size(); ++i, advance(tile.indices, at)) {
         TileId id{at[0], at[1], 0, std::max<std::int64_t>(tile.block, 0)};
-        const bool is_copy = at.size() > 4;  // of keys, for each query block
         if (is_copy) id.q_block = at[2];
-        const bool is_of_rows = info.per_q_block && !is_copy;
-        const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
         const std::int64_t row = at[is_copy ? 3 : 2];
         (is_of_rows ? id.q_block : id.kv_tile) = row / rows;
         std::int64_t col = at.size() > 3 ? at.back() : 0;
@@ -48,10 +55,13 @@ void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std
             id.kv_tile = col / p.block_n;
             col %= p.block_n;
         }
-        if (!is_of_entry(id, row % rows, col, stage, entries_[std::size_t(id.batch)])) continue;
-        const std::vector<float>& values = tile_of(stage, id);
-        if (values.empty()) continue;
-        const float value = values[std::size_t(row % rows * block_cols + col)];
+        if (read != id) {
+            read = id;
+            values = &tile_of(stage, id);
+            of_entry = tile_extent(entries_[std::size_t(id.batch)], stage, id);
+        }
+        if (values->empty() || row % rows >= of_entry.rows || col >= of_entry.cols) continue;
+        const float value = (*values)[std::size_t(row % rows * block_cols + col)];
         // What m holds before its row has seen a score is no score.
         const bool is_start = stage == Stage::m && value == float(recording_.units().m_start);
         out[std::size_t(i)] = is_start ? -std::numeric_limits<double>::infinity() : double(value);
