@@ -18,6 +18,9 @@ double bits_among(std::size_t count) {
     return std::log2(double(std::max<std::size_t>(count, 1)));
 }
 
+/// Operands of a formula of which two are exchanged.
+constexpr std::size_t most_exchanged = 8;
+
 /// What a kernel may have done in place of a function.
 std::vector<ProgramFunction> functions_like(ProgramFunction function) {
     switch (function) {
@@ -77,6 +80,7 @@ class Rewriter {
         if (array.over >= 0) fixed.set(std::size_t(array.over));
         std::vector<ProgramRewrite> found = at(array.value, fixed);
         of_result(array, found);
+        of_exchanged_reads(array.value, found);
         if (array.dtype != Dtype::f32) {
             ++places_;
             found.push_back({stage_, array.value, Dtype::f32, 4, "type"});
@@ -402,6 +406,45 @@ class Rewriter {
         all.push_back({node.of[0]});
         all.push_back({of_two(node.op, node.of[0], of_two(ProgramOp::times, node.of[1], whole(2))), 1});
         return all;
+    }
+
+    /// A read, and the sum or maximum that it stands in: its indices are those that are there.
+    struct ScopedRead {
+        int node;
+        int scope;
+    };
+    void collect_reads(int number, int scope, std::vector<ScopedRead>& reads) const {
+        const ProgramNode& node = program_.node(number);
+        if (node.op == ProgramOp::read) {
+            reads.push_back({number, scope});
+            return;
+        }
+        const bool is_scope =
+            node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
+        for (const int operand : node.of) {
+            if (operand >= 0) collect_reads(operand, is_scope ? number : scope, reads);
+        }
+    }
+
+    /// Two operands, each in the place of the other.
+    void of_exchanged_reads(int value, std::vector<ProgramRewrite>& found) {
+        std::vector<ScopedRead> reads;
+        collect_reads(value, -1, reads);
+        std::vector<int> here;
+        for (std::size_t i = 0; i < reads.size() && reads.size() <= most_exchanged; ++i) {
+            for (std::size_t k = i + 1; k < reads.size(); ++k) {
+                const ProgramNode one = copy_of(reads[i].node);
+                const ProgramNode other = copy_of(reads[k].node);
+                const bool is_same = one.what == other.what && one.list == other.list;
+                if (reads[i].scope != reads[k].scope || one.list.size() != other.list.size() || is_same)
+                    continue;
+                const int first = build_.with_node(value, reads[i].node, add(other));
+                here.push_back(build_.with_node(first, reads[k].node, add(one)));
+            }
+        }
+        ++places_;
+        for (const int one : here)
+            found.push_back({stage_, one, std::nullopt, 6 + bits_among(here.size()), "operand"});
     }
 
     /// Of what is stored: another factor, another sign, rounded to a type before, or nothing.

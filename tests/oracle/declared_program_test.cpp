@@ -407,5 +407,32 @@ TEST(DeclaredProgram, MaximaAndSumsOfPartsAreDescribed) {
     }
 }
 
+TEST(DeclaredProgram, ExchangedOperandsAreDescribed) {
+    constexpr std::int64_t rows = 20;
+    constexpr std::int64_t cols = 24;
+    Random random(3);
+    Arrays in;
+    Arrays out;
+    const std::vector<float>& x = in.add("x", {rows, 2 * cols});
+    fill(in.values["x"], Dtype::f16, random);
+    std::vector<float>& y = out.add("y", {rows, cols});
+    for (std::int64_t t = 0; t < rows; ++t) {
+        for (std::int64_t j = 0; j < cols; ++j) {
+            // The second half is the gate here.
+            const float gate = x[std::size_t(t * 2 * cols + cols + j)];
+            y[std::size_t(t * cols + j)] = gate / (1 + std::exp(-gate)) * x[std::size_t(t * 2 * cols + j)];
+        }
+    }
+    const Found found = judged(R"(
+        axes   t: tokens; j: cols / 2; c: cols
+        input  x[t, c]: f16
+        stage  y[t, j] = silu(x[t, j]) * x[t, j + cols / 2]
+        output y)",
+                               in, out, {"y"});
+    EXPECT_EQ(found.stage, "y");
+    ASSERT_FALSE(found.mistakes.empty());
+    EXPECT_EQ(found.mistakes.front().becomes, "silu(x[t, j + cols / 2]) * x[t, j]");
+}
+
 }  // namespace
 }  // namespace tilescope::test
