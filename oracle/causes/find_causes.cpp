@@ -59,7 +59,8 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
                 find_two(evidence, singles, report, options.threads, with_two);
                 diagnosis = std::move(with_two);
             });
-        if (diagnosis.causes.empty() && is_first)
+        const bool asks_formulas = std::ranges::find(options.without, formula_name) == options.without.end();
+        if (diagnosis.causes.empty() && is_first && asks_formulas)
             attempts.uncounted(SearchPart::formulas, [&] {
                 diagnosis.causes = found_formulas(evidence.world->recording(), evidence);
             });

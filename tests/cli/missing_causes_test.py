@@ -148,6 +148,10 @@ class Reported(TileDiffCase):
                 self.assertEqual(first["name"], "formula")
                 self.assertRegex(first["rewrites"][0]["becomes"], row.cause)
 
+    def test_formulas_can_be_left_out(self):
+        report = self.judge(FORMULAS[0].write(self.file), "--without-cause", "formula")
+        self.assertNotIn("formula", {cause["name"] for cause in report["causes"]})
+
 
 if __name__ == "__main__":
     main()
