@@ -62,7 +62,8 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
         const bool asks_formulas = std::ranges::find(options.without, formula_name) == options.without.end();
         if (diagnosis.causes.empty() && is_first && asks_formulas)
             attempts.uncounted(SearchPart::formulas, [&] {
-                diagnosis.causes = found_formulas(evidence.world->recording(), evidence);
+                const bool is_bounded = options.effort < Effort::unbounded;
+                diagnosis.causes = found_formulas(evidence.world->recording(), evidence, is_bounded);
             });
     }
     attempts.uncounted(SearchPart::threads,

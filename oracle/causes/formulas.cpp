@@ -1,12 +1,13 @@
 #include "oracle/causes/formulas.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "oracle/causes/table.h"
 #include "oracle/describe/bits.h"
 #include "oracle/program/attention.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
+#include "oracle/solve/effort.h"
 
 namespace tilescope {
 
@@ -25,14 +26,10 @@ std::int64_t elements_of(const Problem& p) {
 }
 
 FoundCause cause_of(const ProgramMistake& mistake, const Program& program, const Evidence& evidence) {
-    const Cause& row = cause_named(formula_name);
-    FoundCause cause;
-    cause.name = row.name;
-    cause.family = row.family;
-    cause.says = row.says;
-    cause.look_at = row.look_at;
-    cause.stage = cause.observed = evidence.observed;
+    FoundCause cause = told_of(cause_named(formula_name), evidence.observed);
     const std::string& stage = program.array(mistake.stage).name;
+    // A stage of the program that no recording has is a part of the one that shows it.
+    cause.stage = stage_from_name(stage).value_or(evidence.observed);
     cause.parameters = {{stage, mistake.becomes}};
     cause.rewrites = {{stage, mistake.becomes}};
     cause.where = mistake.where.empty() ? "everywhere" : "where " + mistake.where;
@@ -47,25 +44,31 @@ FoundCause cause_of(const ProgramMistake& mistake, const Program& program, const
 
 }  // namespace
 
-std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence) {
+std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence,
+                                       bool is_bounded) {
     const AttentionProgram declared = attention_program(recording);
-    if (!declared.text || elements_of(recording.problem()) > most_elements) return {};
+    if (!declared.text) return {};
+    if (is_bounded && elements_of(recording.problem()) > most_elements) throw EffortUsedUp();
     const Program program = parse_program(*declared.text);
     const AttentionInputs given = attention_inputs(recording);
     const ProgramCall call = bind_program(program, given.inputs, given.sizes);
     const RecordedAttention stored(recording, program);
     ProgramOptions options;
-    options.searched_elements = most_searched;
+    options.searched_elements = is_bounded ? most_searched : std::numeric_limits<std::int64_t>::max();
     const ProgramReport report = judge_program(call, stored, options);
     const bool is_same_stage =
         report.first_wrong >= 0 &&
         stage_from_name(program.array(report.first_wrong).name) == std::optional(evidence.observed);
     if (!is_same_stage) return {};
+    const FoundMistakes found = find_mistakes(call, stored, report, options);
     std::vector<FoundCause> causes;
-    for (const ProgramMistake& mistake : find_mistakes(call, stored, report, options).mistakes) {
+    for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
-        if (!mistake.is_none) causes.push_back(cause_of(mistake, program, evidence));
+        if (mistake.is_none) continue;
+        causes.push_back(cause_of(mistake, program, evidence));
+        causes.back().leaves_rest = found.sets_none_apart;
     }
+    if (causes.empty() && found.is_cut_off) throw EffortUsedUp();
     return causes;
 }
 

@@ -8,7 +8,8 @@
 namespace tilescope {
 
 /// Formulas that explain the stage that diverges, by the program that the recording declares (oracle/PROGRAMS.md); none for
-/// recordings that cannot be said as one, or are too large.
-std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence);
+/// recordings that cannot be said as one.
+/// Errors: EffortUsedUp where `is_bounded`, and the recording is too large, or the search was cut off and found none.
+std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence, bool is_bounded);
 
 }  // namespace tilescope

@@ -108,18 +108,8 @@ void add_threads(const CauseSearch& world, const Evidence& evidence, const Wrong
     patterns.push_back(std::move(pattern));
 }
 
-const Cause& row_of(std::string_view name) {
-    return *std::ranges::find(all_causes(), name, &Cause::name);
-}
-
 FoundCause found(std::string_view name, const Evidence& evidence) {
-    const Cause& cause = row_of(name);
-    FoundCause result;
-    result.name = cause.name;
-    result.family = cause.family;
-    result.says = cause.says;
-    result.look_at = cause.look_at;
-    result.stage = result.observed = evidence.observed;
+    FoundCause result = told_of(cause_named(name), evidence.observed);
     result.structural = true;
     result.elements = evidence.compared;
     if (evidence.compared > 0)

@@ -51,18 +51,13 @@ double bits_of(const FoundCause& cause, bool is_vague, const Evidence& evidence)
 }  // namespace
 
 FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
-    FoundCause cause;
-    cause.name = found.cause->name;
-    cause.family = found.cause->family;
-    cause.says = found.cause->says;
-    cause.look_at = found.cause->look_at;
+    FoundCause cause = told_of(*found.cause, evidence.observed);
     // A declaration holds of the whole kernel: what is done in some places by a rule, none allows.
     const bool is_in_places = found.cause->legal && found.scope == Scope::ruled;
     cause.legal = found.cause->legal && !is_in_places;
     if (is_in_places) cause.look_at = "the condition under which it is done: a declaration holds everywhere";
     cause.race_alike = found.cause->race_alike;
     cause.stage = found.acts;
-    cause.observed = evidence.observed;
     cause.scope = found.scope;
     std::vector<Change> changes = evidence.beneath;
     changes.insert(changes.end(), evidence.known.begin(), evidence.known.end());

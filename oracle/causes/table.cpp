@@ -62,4 +62,14 @@ const Cause& cause_named(std::string_view name) {
     return *std::ranges::find(all_causes(), name, &Cause::name);
 }
 
+FoundCause told_of(const Cause& row, Stage observed) {
+    FoundCause cause;
+    cause.name = row.name;
+    cause.family = row.family;
+    cause.says = row.says;
+    cause.look_at = row.look_at;
+    cause.stage = cause.observed = observed;
+    return cause;
+}
+
 }  // namespace tilescope

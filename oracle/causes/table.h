@@ -65,6 +65,8 @@ inline constexpr std::string_view rows_zeroed_name = "rows_zeroed";
 const std::vector<Cause>& all_causes();
 /// The row with that name.
 const Cause& cause_named(std::string_view name);
+/// What is told of a cause wherever it is found: its names and words, in the stage that shows it.
+FoundCause told_of(const Cause& row, Stage observed);
 
 // The rows of all_causes(), a part of the kernel each.
 std::vector<Cause> operand_causes();

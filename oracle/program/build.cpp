@@ -58,84 +58,72 @@ int ProgramBuilder::both(int left, int right) {
     return of_two(ProgramOp::both, left, right);
 }
 
+namespace {
+
+/// What joins two whole numbers, in both languages; number: nothing of the kind.
+constexpr ProgramOp joining(Op op) {
+    switch (op) {
+        case Op::plus:
+            return ProgramOp::plus;
+        case Op::minus:
+            return ProgramOp::minus;
+        case Op::times:
+            return ProgramOp::times;
+        case Op::quotient:
+            return ProgramOp::quotient;
+        case Op::rest:
+            return ProgramOp::rest;
+        case Op::exclusive:
+            return ProgramOp::exclusive;
+        case Op::at_most:
+            return ProgramOp::smaller;
+        case Op::at_least:
+            return ProgramOp::larger;
+        default:
+            return ProgramOp::number;
+    }
+}
+
+}  // namespace
+
+int ProgramBuilder::changed(const Expr::Node& by, int x) {
+    const auto with = [&](ProgramOp op, int of, std::int64_t number) {
+        return of_two(op, of, whole(number));
+    };
+    switch (by.op) {
+        case Op::multiple:
+            return with(ProgramOp::times, with(ProgramOp::quotient, x, by.n), by.n);
+        case Op::if_bit:
+            return with(ProgramOp::times, with(ProgramOp::rest, with(ProgramOp::quotient, x, by.n), 2), by.k);
+        case Op::reversed: {
+            const int first = with(ProgramOp::times, with(ProgramOp::quotient, x, by.n), by.n);
+            return of_two(ProgramOp::minus, moved(first, by.n - 1), with(ProgramOp::rest, x, by.n));
+        }
+        case Op::permuted: {
+            const int first = with(ProgramOp::times, with(ProgramOp::quotient, x, by.n), by.n);
+            return of_two(ProgramOp::plus, first,
+                          with(ProgramOp::rest, with(ProgramOp::times, x, by.k), by.n));
+        }
+        default:
+            return -1;
+    }
+}
+
 int ProgramBuilder::index(const Expr& expr, const std::function<int(Coordinate)>& node_of) {
     std::vector<int> stack;
-    const auto taken = [&] {
-        const int last = stack.back();
-        stack.pop_back();
-        return last;
-    };
     for (const Expr::Node& node : expr.nodes()) {
-        const auto joins = [&](ProgramOp op) {
-            const int right = taken();
+        if (node.op == Op::number) {
+            stack.push_back(whole(node.n));
+        } else if (node.op == Op::coordinate) {
+            stack.push_back(node_of(node.coordinate));
+        } else if (const ProgramOp op = joining(node.op); op != ProgramOp::number) {
+            const int right = stack.back();
+            stack.pop_back();
             stack.back() = of_two(op, stack.back(), right);
-            return true;
-        };
-        const auto by = [&](ProgramOp op, std::int64_t number) {
-            stack.back() = of_two(op, stack.back(), whole(number));
-        };
-        switch (node.op) {
-            case Op::number:
-                stack.push_back(whole(node.n));
-                break;
-            case Op::coordinate:
-                stack.push_back(node_of(node.coordinate));
-                if (stack.back() < 0) return -1;
-                break;
-            case Op::plus:
-                joins(ProgramOp::plus);
-                break;
-            case Op::minus:
-                joins(ProgramOp::minus);
-                break;
-            case Op::times:
-                joins(ProgramOp::times);
-                break;
-            case Op::quotient:
-                joins(ProgramOp::quotient);
-                break;
-            case Op::rest:
-                joins(ProgramOp::rest);
-                break;
-            case Op::exclusive:
-                joins(ProgramOp::exclusive);
-                break;
-            case Op::at_most:
-                joins(ProgramOp::smaller);
-                break;
-            case Op::at_least:
-                joins(ProgramOp::larger);
-                break;
-            case Op::multiple:
-                by(ProgramOp::quotient, node.n);
-                by(ProgramOp::times, node.n);
-                break;
-            case Op::if_bit:
-                by(ProgramOp::quotient, node.n);
-                by(ProgramOp::rest, 2);
-                by(ProgramOp::times, node.k);
-                break;
-            case Op::reversed: {
-                const int x = stack.back();
-                by(ProgramOp::quotient, node.n);
-                by(ProgramOp::times, node.n);
-                by(ProgramOp::plus, node.n - 1);
-                stack.back() =
-                    of_two(ProgramOp::minus, stack.back(), of_two(ProgramOp::rest, x, whole(node.n)));
-                break;
-            }
-            case Op::permuted: {
-                const int x = stack.back();
-                by(ProgramOp::quotient, node.n);
-                by(ProgramOp::times, node.n);
-                const int turned =
-                    of_two(ProgramOp::rest, of_two(ProgramOp::times, x, whole(node.k)), whole(node.n));
-                stack.back() = of_two(ProgramOp::plus, stack.back(), turned);
-                break;
-            }
-            default:
-                return -1;
+        } else {
+            stack.back() = changed(node, stack.back());
         }
+        if (stack.back() < 0) return -1;
     }
     return stack.back();
 }
@@ -151,6 +139,15 @@ int ProgramBuilder::with_node(int formula, int node, int instead) {
         operand = other;
     }
     if (!is_other) return formula;
+    // What always holds is no condition.
+    if (copy.op == ProgramOp::chosen) {
+        const ProgramNode& condition = program_.node(copy.of[1]);
+        const auto is_number = [&](int of) { return of >= 0 && program_.node(of).op == ProgramOp::number; };
+        if (condition.op == ProgramOp::equal && is_number(condition.of[0]) && is_number(condition.of[1]))
+            return program_.node(condition.of[0]).number == program_.node(condition.of[1]).number
+                       ? copy.of[0]
+                       : copy.of[2];
+    }
     // What is 0 is not added, and what is 1 is not multiplied with.
     const auto is = [&](int operand, double number) {
         const ProgramNode& of = program_.node(operand);

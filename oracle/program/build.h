@@ -40,6 +40,8 @@ class ProgramBuilder {
     int with_axes_exchanged(int formula, int one, int other);
 
  private:
+    /// What an operation of an index makes of x by its own numbers; -1: the language has no words for it.
+    int changed(const Expr::Node& by, int x);
     int with_axes(int number, const std::function<int(int axis, int node)>& index_of);
 
     Program& program_;

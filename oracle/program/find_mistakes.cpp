@@ -66,7 +66,7 @@ class MistakeSearch {
             for (const ProgramRewrite& rewrite : rewrites_of(program_, stage, there)) try_out(rewrite);
         }
         look_closer();
-        return {best(), besides(), is_cut_off_};
+        return {best(), searched_.sets_none_apart(), besides(), is_cut_off_};
     }
 
  private:
@@ -129,7 +129,7 @@ class MistakeSearch {
         mistake.is_none = std::isnan(program_.node(found.rewrite.value).number);
         if (found.dtype != declared_.array(found.rewrite.stage).dtype)
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
-        const double all = double(outcome.right + outcome.wrong);
+        const double all = double(outcome.right + outcome.wrong + outcome.apart);
         mistake.healthy = double(outcome.right) / all;
         std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
         if (double(outcome.broken.size()) > (1 - most_of_right) * double(outcome.right)) {
@@ -139,8 +139,8 @@ class MistakeSearch {
             mistake.bits += condition->bits;
             otherwise = outcome.unexplained + outcome.open;
         }
-        mistake.explained = 1 - double(otherwise) / all;
-        mistake.elements = outcome.right + outcome.wrong;
+        mistake.explained = 1 - double(otherwise + outcome.apart) / all;
+        mistake.elements = outcome.right + outcome.wrong + outcome.apart;
         // A list of the wrong elements would be a description as well.
         return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements);
     }

@@ -67,7 +67,9 @@ struct ProgramMistake {
 
 struct FoundMistakes {
     std::vector<ProgramMistake> mistakes{};
-    /// Where there is no number, of a stage that is otherwise wrong as well: the others explain the rest.
+    /// Some of what is wrong is no number, and some is: the mistakes explain the numbers alone.
+    bool sets_none_apart = false;
+    /// Where there is no number then; nullopt: no condition tells it.
     std::optional<ProgramMistake> besides{};
     bool is_cut_off = false;  ///< the search took too long, and was not made to its end
 };

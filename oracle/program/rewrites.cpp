@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "oracle/program/alternatives.h"
 #include "oracle/program/build.h"
 
 namespace tilescope {
@@ -21,53 +22,6 @@ double bits_among(std::size_t count) {
 /// Operands of a formula of which two are exchanged.
 constexpr std::size_t most_exchanged = 8;
 
-/// What a kernel may have done in place of a function.
-std::vector<ProgramFunction> functions_like(ProgramFunction function) {
-    switch (function) {
-        case ProgramFunction::exp:
-            return {ProgramFunction::exp2};
-        case ProgramFunction::exp2:
-            return {ProgramFunction::exp};
-        case ProgramFunction::log:
-            return {ProgramFunction::log2};
-        case ProgramFunction::log2:
-            return {ProgramFunction::log};
-        case ProgramFunction::sqrt:
-            return {ProgramFunction::rsqrt};
-        case ProgramFunction::rsqrt:
-            return {ProgramFunction::sqrt};
-        case ProgramFunction::silu:
-        case ProgramFunction::gelu:
-        case ProgramFunction::relu:
-        case ProgramFunction::sigmoid:
-        case ProgramFunction::tanh:
-        case ProgramFunction::softplus:
-            return {ProgramFunction::silu,    ProgramFunction::gelu, ProgramFunction::relu,
-                    ProgramFunction::sigmoid, ProgramFunction::tanh, ProgramFunction::softplus};
-        case ProgramFunction::abs:
-            return {};
-    }
-    return {};
-}
-
-/// The comparisons that a kernel may have in place of one.
-std::vector<ProgramOp> comparisons_like(ProgramOp op) {
-    switch (op) {
-        case ProgramOp::less:
-            return {ProgramOp::at_most, ProgramOp::at_least, ProgramOp::more};
-        case ProgramOp::at_most:
-            return {ProgramOp::less, ProgramOp::more, ProgramOp::at_least};
-        case ProgramOp::more:
-            return {ProgramOp::at_least, ProgramOp::at_most, ProgramOp::less};
-        case ProgramOp::at_least:
-            return {ProgramOp::more, ProgramOp::less, ProgramOp::at_most};
-        case ProgramOp::equal:
-            return {ProgramOp::unequal, ProgramOp::at_most, ProgramOp::at_least};
-        default:
-            return {ProgramOp::equal};
-    }
-}
-
 class Rewriter {
  public:
     Rewriter(Program& program, int stage, const std::vector<bool>& there)
@@ -80,7 +34,10 @@ class Rewriter {
         if (array.over >= 0) fixed.set(std::size_t(array.over));
         std::vector<ProgramRewrite> found = at(array.value, fixed);
         of_result(array, found);
-        of_exchanged_reads(array.value, found);
+        std::vector<ScopedRead> reads;
+        collect_reads(array.value, -1, reads);
+        of_exchanged_reads(array.value, reads, found);
+        of_repeated_reads(array.value, reads, fixed, found);
         if (array.dtype != Dtype::f32) {
             ++places_;
             found.push_back({stage_, array.value, Dtype::f32, 4, "type"});
@@ -427,9 +384,8 @@ class Rewriter {
     }
 
     /// Two operands, each in the place of the other.
-    void of_exchanged_reads(int value, std::vector<ProgramRewrite>& found) {
-        std::vector<ScopedRead> reads;
-        collect_reads(value, -1, reads);
+    void of_exchanged_reads(int value, const std::vector<ScopedRead>& reads,
+                            std::vector<ProgramRewrite>& found) {
         std::vector<int> here;
         for (std::size_t i = 0; i < reads.size() && reads.size() <= most_exchanged; ++i) {
             for (std::size_t k = i + 1; k < reads.size(); ++k) {
@@ -445,6 +401,31 @@ class Rewriter {
         ++places_;
         for (const int one : here)
             found.push_back({stage_, one, std::nullopt, 6 + bits_among(here.size()), "operand"});
+    }
+
+    /// An array that a formula reads several times is read by one index of the kernel.
+    void of_repeated_reads(int value, const std::vector<ScopedRead>& reads, const Axes& fixed,
+                           std::vector<ProgramRewrite>& found) {
+        for (std::size_t i = 0; i < reads.size(); ++i) {
+            const ProgramNode node = copy_of(reads[i].node);
+            std::vector<int> same;
+            bool is_first = true;
+            for (std::size_t k = 0; k < reads.size(); ++k) {
+                const ProgramNode& other = program_.node(reads[k].node);
+                if (other.what != node.what || other.list != node.list || other.state != node.state) continue;
+                is_first = is_first && k >= i;
+                same.push_back(reads[k].node);
+            }
+            if (!is_first || same.size() < 2) continue;
+            std::vector<ProgramRewrite> others;
+            of_indices(node, fixed, others);
+            for (ProgramRewrite& rewrite : others) {
+                int formula = value;
+                for (const int read : same) formula = build_.with_node(formula, read, rewrite.value);
+                rewrite.value = formula;
+                found.push_back(std::move(rewrite));
+            }
+        }
     }
 
     /// Of what is stored: another factor, another sign, rounded to a type before, or nothing.

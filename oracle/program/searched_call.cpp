@@ -239,6 +239,7 @@ namespace {
 
 /// What the rewritten program expects of an element.
 void look(const LookedElement& element, Uncertain expected, bool is_none_there, RewriteOutcome& outcome) {
+    outcome.apart += !element.is_known && element.is_none ? 1 : 0;
     if (!element.is_known) return;
     ++(element.is_right ? outcome.right : outcome.wrong);
     // What is within a tolerance only because that became wider is not explained.

@@ -58,31 +58,41 @@ std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights)
     return count <= other_count ? std::array{one, other} : std::array{other, one};
 }
 
-/// Terms of the sums by their index, or by that within a block.
+/// Terms of the sums by a number of each: those of one number have one weight. One after the other.
 struct AlignedTerms {
     PlaceNumber::Kind by;
+    std::int64_t first;  ///< index of the first one
+    std::int64_t width;  ///< terms of one number
     std::vector<const SumSample*> samples;
 };
 
-std::vector<AlignedTerms> alignments(const SumSamples& of) {
-    std::vector<AlignedTerms> all{{PlaceNumber::Kind::index, {}}, {PlaceNumber::Kind::within, {}}};
+std::vector<AlignedTerms> alignments(const SumSamples& of, const ProgramCall& call) {
     const SumSample& front = of.samples.front();
+    AlignedTerms by_index{PlaceNumber::Kind::index, front.first, 1, {}};
+    AlignedTerms within{PlaceNumber::Kind::within, 0, 1, {}};
     for (const SumSample& sample : of.samples) {
         if (sample.terms.size() != front.terms.size()) continue;
-        if (sample.first == front.first) all[0].samples.push_back(&sample);
-        all[1].samples.push_back(&sample);
+        if (sample.first == front.first) by_index.samples.push_back(&sample);
+        within.samples.push_back(&sample);
     }
-    if (all[0].samples.size() == all[1].samples.size()) all.pop_back();
+    const std::int64_t block = call.blocks[std::size_t(of.along.front())];
+    std::vector<AlignedTerms> all;
+    if (block < std::ssize(front.terms))
+        all.push_back({PlaceNumber::Kind::block, front.first, block, by_index.samples});
+    all.push_back(by_index);
+    if (within.samples.size() > by_index.samples.size()) all.push_back(std::move(within));
     return all;
 }
 
-std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<const SumSample*>& samples) {
-    const auto rows = Eigen::Index(samples.size());
-    const auto terms = Eigen::Index(samples.front()->terms.size());
-    Equations equations{Eigen::MatrixXd(rows, terms), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
+std::optional<Eigen::VectorXd> weights_of_terms(const AlignedTerms& aligned) {
+    const auto rows = Eigen::Index(aligned.samples.size());
+    const auto terms = std::ssize(aligned.samples.front()->terms);
+    const auto numbers = Eigen::Index((terms + aligned.width - 1) / aligned.width);
+    Equations equations{Eigen::MatrixXd::Zero(rows, numbers), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
     for (Eigen::Index i = 0; i < rows; ++i) {
-        const SumSample& sample = *samples[std::size_t(i)];
-        for (Eigen::Index k = 0; k < terms; ++k) equations.terms(i, k) = sample.terms[std::size_t(k)];
+        const SumSample& sample = *aligned.samples[std::size_t(i)];
+        for (std::int64_t k = 0; k < terms; ++k)
+            equations.terms(i, k / aligned.width) += sample.terms[std::size_t(k)];
         equations.sums(i) = sample.needed;
         equations.errors(i) = sample.error;
     }
@@ -90,12 +100,13 @@ std::optional<Eigen::VectorXd> weights_of_terms(const std::vector<const SumSampl
 }
 
 /// Whole numbers that are an expression of the index.
-std::optional<std::pair<int, double>> weight_by_index(const Eigen::VectorXd& weights, std::int64_t first,
-                                                      const PlaceNumber& number, ProgramBuilder& build) {
+std::optional<std::pair<int, double>> weight_by_index(const Eigen::VectorXd& weights,
+                                                      const AlignedTerms& aligned, const PlaceNumber& number,
+                                                      ProgramBuilder& build) {
     std::vector<std::pair<std::int64_t, std::int64_t>> table;
     for (Eigen::Index k = 0; k < weights.size(); ++k) {
         if (weights(k) != std::floor(weights(k)) || std::abs(weights(k)) > 64) return std::nullopt;
-        table.emplace_back(first + k, std::int64_t(weights(k)));
+        table.emplace_back(aligned.first / aligned.width + k, std::int64_t(weights(k)));
     }
     const std::optional<Expr> expr = fitted_index(table, Coordinate::row);
     if (!expr) return std::nullopt;
@@ -149,17 +160,16 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
 
 void offer_weights(RewriteOffers& offers, const SumSamples& of) {
     if (std::ssize(of.samples) < fewest_places) return;
-    for (const AlignedTerms& aligned : alignments(of)) {
-        const std::optional<Eigen::VectorXd> weights = weights_of_terms(aligned.samples);
+    for (const AlignedTerms& aligned : alignments(of, offers.samples().call())) {
+        const std::optional<Eigen::VectorXd> weights = weights_of_terms(aligned);
         if (!weights) continue;
         const PlaceNumber number{of.along.front(), aligned.by};
-        const std::int64_t first = aligned.by == PlaceNumber::Kind::index ? of.samples.front().first : 0;
         ProgramBuilder& build = offers.build();
         ProgramNode sum = offers.program().node(of.node);
         const int term = sum.of[0];
         const std::optional<std::array<double, 2>> two = two_weights(*weights);
         if (!two) {
-            const auto weight = weight_by_index(*weights, first, number, build);
+            const auto weight = weight_by_index(*weights, aligned, number, build);
             if (!weight) continue;
             sum.of[0] = build.of_two(ProgramOp::times, term, weight->first);
             return offers.add(of.stage, of.node, build.add(std::move(sum)), weight->second + 2, "range");
@@ -175,7 +185,7 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
         std::vector<LabelledIndices> places;
         for (Eigen::Index k = 0; k < weights->size(); ++k) {
             LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) == (*two)[0]});
-            place.at[std::size_t(number.axis)] = std::int32_t(first + k);
+            place.at[std::size_t(number.axis)] = std::int32_t(aligned.first + k * aligned.width);
         }
         if (!std::ranges::all_of(places, &LabelledIndices::is_inside)) {
             const auto condition = find_condition(offers.samples().call(), build, places, {number});

@@ -96,9 +96,13 @@ class FalseWords(TileDiffCase):
             for units in ({}, {"s": {"scaled": False}, "m": {"scaled": False}, "k": {"dequantised": False}}):
                 change = (lambda stages, call=call, of=of_first: raw(call, stages, of)) if units else None
                 with self.subTest(heads=heads, units=units, seed=SEED):
-                    named = self.named(call, units=units, change=change, key_descales=of_first)
+                    report = self.report(call, units=units, change=change, key_descales=of_first)
                     # Of one head lse is indeed the same number times m, plus log(l), in both entries.
-                    self.assertLessEqual(set(named), {"formula"} | ({"lse_combination"} if heads == 1 and units else set()))
+                    true = {"formula"} | ({"lse_combination"} if heads == 1 and units else set())
+                    self.assertLessEqual(set(self.named_in(report)), true)
+                    formulas = [cause["rewrites"][0]["becomes"] for cause in report["causes"] if cause["name"] == "formula"]
+                    if formulas:
+                        self.assertIn("descale_k[0, ", formulas[0])
 
     def test_maxima_that_are_raced_over_are_no_constant(self):
         """Some rows subtract what one lane of 16 had found: each key's own score."""

@@ -106,7 +106,7 @@ FORMULAS = [
         "s", r"K \* descale_k\[0, h / group\]"),
     Row("mask as data", "of the key before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=3)),
         "s", r"bias\[b, h, i, j - 1\]"),
-    Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", "sink"),
+    Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
 ]
 
 
