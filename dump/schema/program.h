@@ -80,11 +80,13 @@ struct ProgramNode {
     /// Operands; -1: none. Of a read of a state that has one: the index of its axis in whose block it is.
     std::array<int, 3> of = {-1, -1, -1};
     double number = 0;
-    int what = -1;            ///< number of the size, the axis or the array, a ProgramFunction, or a Dtype
-    std::vector<int> list{};  ///< read: a node for each index; sum, most, least: axes
-    ProgramState state = ProgramState::unsaid;          ///< read: of a stage that goes over an axis
-    bool says_state = false;                            ///< the text has it
-    bool is_whole = false;                              ///< computed as whole numbers are: indices, bounds
+    int what = -1;  ///< number of the size, the axis or the array, a ProgramFunction, or a Dtype
+    std::vector<int>
+        list{};  ///< read: a node for each index, or for the number of the element; sum, most, least: axes
+    ProgramState state = ProgramState::unsaid;  ///< read: of a stage that goes over an axis
+    bool says_state = false;                    ///< the text has it
+    bool is_flat = false;   ///< read: of an input by the one number of its element, row-major
+    bool is_whole = false;  ///< computed as whole numbers are: indices, bounds
     Accumulation accumulation = Accumulation::fma_f32;  ///< of a sum
     ProgramPlace place{};
 };

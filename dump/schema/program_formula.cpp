@@ -387,7 +387,17 @@ int ProgramFormulaReader::element(int array, const ProgramToken& word) {
     } else {
         node.list = program_.array(array).indices;
     }
+    const bool is_input = !program_.array(array).is_stage;
     if (passes(".")) {
+        if (is_input && passes("flat")) {
+            expect("[", "behind flat");
+            node.list = index_list();
+            node.is_flat = true;
+            if (node.list.size() != 1)
+                throw program_error(word.place, word.text + ".flat has one index",
+                                    "write the number of the element");
+            return add(std::move(node));
+        }
         const ProgramToken state = name("a state: before or after the block, or the last one");
         node.state = state.is("before")  ? ProgramState::before
                      : state.is("after") ? ProgramState::after

@@ -137,8 +137,8 @@ class Teller {
     std::string read(const ProgramNode& node) const {
         const ProgramArray& array = program_.array(node.what);
         std::string text = array.name;
-        if (node.list != array.indices) {
-            text += "[";
+        if (node.is_flat || node.list != array.indices) {
+            text += node.is_flat ? ".flat[" : "[";
             for (const int index : node.list)
                 text += (text.back() == '[' ? "" : ", ") + within(index, loosest);
             text += "]";

@@ -40,6 +40,15 @@ int ProgramBuilder::cast(Dtype dtype, int of) {
     return add({.op = ProgramOp::cast, .of = {of, -1, -1}, .what = int(dtype)});
 }
 
+int ProgramBuilder::extent_of(int array, std::size_t dimension, int index) {
+    const int along = program_.axis_of(program_.array(array).indices[dimension]);
+    if (along >= 0) return program_.axes[std::size_t(along)].extent;
+    const ProgramNode node = program_.node(index);
+    const int divided = node.op == ProgramOp::quotient ? program_.axis_of(node.of[0]) : -1;
+    if (divided < 0) return -1;
+    return of_two(ProgramOp::quotient, program_.axes[std::size_t(divided)].extent, node.of[1]);
+}
+
 int ProgramBuilder::block_of(int number) {
     return of_two(ProgramOp::quotient, axis(number), program_.axes[std::size_t(number)].block);
 }

@@ -24,6 +24,8 @@ class ProgramBuilder {
     /// Number of the block that an axis is in; the index within it.
     int block_of(int axis);
     int within_block(int axis);
+    /// How many indices a dimension of an array has, which is read at `index` there; -1: the program does not say it.
+    int extent_of(int array, std::size_t dimension, int index);
     /// `value where condition else otherwise`.
     int chosen(int value, int condition, int otherwise);
     /// Both hold; of none, -1, it is the other one.

@@ -211,6 +211,12 @@ ProgramCall bind_program(const Program& program, const std::map<std::string, Pro
     return Binder(program, inputs, sizes).bind();
 }
 
+std::int64_t size_of(const ProgramInput& array) {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : array.shape) size *= extent;
+    return size;
+}
+
 double element_of(const ProgramInput& array, std::int64_t i) {
     const int bytes = dtype_info(array.dtype).bytes;
     std::uint32_t bits = 0;

@@ -46,6 +46,9 @@ struct ProgramCall {
 ProgramCall bind_program(const Program& program, const std::map<std::string, ProgramInput>& inputs,
                          const std::map<std::string, std::int64_t>& sizes = {});
 
+/// Elements of it.
+std::int64_t size_of(const ProgramInput& array);
+
 /// The i-th element, row-major.
 double element_of(const ProgramInput& array, std::int64_t i);
 

@@ -81,9 +81,11 @@ std::vector<PlaceNumber> place_numbers(const Program& program, const std::vector
     return all;
 }
 
-std::optional<FoundCondition> find_condition(const ProgramCall& call, ProgramBuilder& build,
-                                             const std::vector<LabelledIndices>& places,
-                                             const std::vector<PlaceNumber>& numbers) {
+namespace {
+
+std::optional<FoundCondition> find_inside(const ProgramCall& call, ProgramBuilder& build,
+                                          const std::vector<LabelledIndices>& places,
+                                          const std::vector<PlaceNumber>& numbers) {
     std::vector<LabelledPlace> labelled;
     PlaceEnds ends{};
     const std::size_t count = std::min(numbers.size(), most_coordinates);
@@ -106,6 +108,20 @@ std::optional<FoundCondition> find_condition(const ProgramCall& call, ProgramBui
     }
     if (all.node < 0) return std::nullopt;
     return all;
+}
+
+}  // namespace
+
+std::optional<FoundCondition> find_condition(const ProgramCall& call, ProgramBuilder& build,
+                                             const std::vector<LabelledIndices>& places,
+                                             const std::vector<PlaceNumber>& numbers) {
+    if (const auto found = find_inside(call, build, places, numbers)) return found;
+    std::vector<LabelledIndices> others = places;
+    for (LabelledIndices& place : others) place.is_inside = !place.is_inside;
+    const auto found = find_inside(call, build, others, numbers);
+    if (!found) return std::nullopt;
+    return FoundCondition{build.add({.op = ProgramOp::opposite, .of = {found->node, -1, -1}}),
+                          found->bits + bits_of_operation};
 }
 
 }  // namespace tilescope

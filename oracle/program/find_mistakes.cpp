@@ -26,21 +26,18 @@ constexpr std::size_t most_looked_at = 96;
 /// A formula in the place of the declared one, for as long as it lives.
 class Rewritten {
  public:
-    Rewritten(ProgramArray& array, int value, Dtype dtype)
-        : array_(array),
-          value_(std::exchange(array.value, value)),
-          dtype_(std::exchange(array.dtype, dtype)) {}
-    ~Rewritten() {
-        array_.value = value_;
-        array_.dtype = dtype_;
+    Rewritten(Program& program, const ProgramRewrite& rewrite, Dtype dtype)
+        : array_(program.arrays[std::size_t(rewrite.stage)]), declared_(array_) {
+        (rewrite.is_start ? array_.start : array_.value) = rewrite.value;
+        array_.dtype = dtype;
     }
+    ~Rewritten() { array_ = declared_; }
     Rewritten(const Rewritten&) = delete;
     Rewritten& operator=(const Rewritten&) = delete;
 
  private:
     ProgramArray& array_;
-    int value_;
-    Dtype dtype_;
+    ProgramArray declared_;
 };
 
 class MistakeSearch {
@@ -84,8 +81,7 @@ class MistakeSearch {
             return {};
         }
         const bool is_none = std::isnan(program_.node(found.rewrite.value).number);
-        const Rewritten with(program_.arrays[std::size_t(found.rewrite.stage)], found.rewrite.value,
-                             found.dtype);
+        const Rewritten with(program_, found.rewrite, found.dtype);
         try {
             return in_tiles ? searched_.outcome_in_tiles(found.rewrite.stage, is_none)
                             : searched_.outcome_in_parts(found.rewrite.stage, is_none);
@@ -113,6 +109,11 @@ class MistakeSearch {
             Found& found = found_[i];
             if (found.bits() > best + bits_of_as_short) break;
             if (!complete(found)) continue;
+            if (is_contradicted(found)) {
+                std::optional<Found> here = in_reader_alone(found);
+                if (!here || !complete(*here)) continue;
+                found = std::move(*here);
+            }
             best = std::min(best, found.bits());
             kept.push_back(std::move(found));
         }
@@ -126,6 +127,7 @@ class MistakeSearch {
         if (!outcome.is_possible) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
+        if (found.rewrite.is_start) mistake.becomes = "from " + mistake.becomes;
         mistake.is_none = std::isnan(program_.node(found.rewrite.value).number);
         if (found.dtype != declared_.array(found.rewrite.stage).dtype)
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
@@ -143,6 +145,35 @@ class MistakeSearch {
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
         // A list of the wrong elements would be a description as well.
         return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements);
+    }
+
+    /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.
+    std::optional<Found> in_reader_alone(const Found& found) {
+        const int stage = found.rewrite.stage;
+        const ProgramArray& wrong = program_.array(searched_.wrong());
+        const int read = straight_read(wrong.value, stage);
+        if (read < 0 || found.rewrite.is_start || program_.array(stage).over >= 0) return std::nullopt;
+        ProgramBuilder build(program_);
+        Found here = found;
+        here.rewrite.stage = here.mistake.stage = searched_.wrong();
+        here.rewrite.value = build.with_node(wrong.value, read, found.rewrite.value);
+        here.dtype = wrong.dtype;
+        here.mistake.bits = found.rewrite.bits + bits_of_other_stage;
+        return here;
+    }
+
+    /// The only read of a stage in a formula, at its own indices; -1: there is none, or another one.
+    int straight_read(int number, int stage) const {
+        const ProgramNode& node = program_.node(number);
+        if (node.op == ProgramOp::read)
+            return node.what == stage && node.list == program_.array(stage).indices ? number : -1;
+        int found = -1;
+        for (const int operand : node.of) {
+            const int read = operand < 0 ? -1 : straight_read(operand, stage);
+            if (read >= 0 && found >= 0 && read != found) return -1;
+            found = std::max(found, read);
+        }
+        return found;
     }
 
     /// What holds of the elements that the rewrite explains, and of none that it would break.
@@ -193,7 +224,7 @@ class MistakeSearch {
                    searched_.takes_part_in(stage, other.stage);
         });
         if (stage == searched_.wrong() || !has_others || !found.mistake.where.empty()) return false;
-        const Rewritten with(program_.arrays[std::size_t(stage)], found.rewrite.value, found.dtype);
+        const Rewritten with(program_, found.rewrite, found.dtype);
         const ProgramReport report = judge_program(searched_.call(), searched_.stored(), searched_.options());
         return std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
             return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
@@ -210,7 +241,7 @@ class MistakeSearch {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
                        other.where == mistake.where;
             });
-            if (!is_told && !is_contradicted(found)) all.push_back(mistake);
+            if (!is_told) all.push_back(mistake);
         }
         return all;
     }

@@ -136,7 +136,10 @@ std::size_t FormulaSamples::dimensions(const NodeSamples& of) const {
 AxisRange FormulaSamples::range_of(const NodeSamples& of, std::size_t dimension, std::size_t part) const {
     if (!is_read(of)) return of.parts[part].ranges[std::size_t(of.axes[dimension])];
     const int array = program_.node(of.node).what;
-    if (!program_.array(array).is_stage) return {0, call_.inputs[std::size_t(array)].shape[dimension]};
+    if (!program_.array(array).is_stage) {
+        const ProgramInput& input = call_.inputs[std::size_t(array)];
+        return {0, program_.node(of.node).is_flat ? size_of(input) : input.shape[dimension]};
+    }
     const int axis = program_.axis_of(program_.array(array).indices[dimension]);
     const StoredStage& stored = *(*of.parts[part].stages)[std::size_t(array)];
     return stored.ranges[std::size_t(std::ranges::find(stored.axes, axis) - stored.axes.begin())];

@@ -327,6 +327,7 @@ Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const 
 std::optional<Numbers> Formulas::read_straight(const ProgramNode& node, const AxisRanges& ranges) const {
     const ProgramInput& input = call_.inputs[std::size_t(node.what)];
     const std::vector<std::int64_t> strides = strides_of(input.shape);
+    if (node.is_flat) return std::nullopt;
     Numbers there = {.axes = {}, .extents = {}};
     std::int64_t first = 0;
     for (std::size_t i = 0; i < node.list.size(); ++i) {
@@ -371,9 +372,11 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
     };
     if (!array.is_stage) {
         const ProgramInput& input = call_.inputs[std::size_t(node.what)];
-        const std::vector<std::int64_t> strides = strides_of(input.shape);
+        const std::vector<std::int64_t> shape =
+            node.is_flat ? std::vector<std::int64_t>{size_of(input)} : input.shape;
+        const std::vector<std::int64_t> strides = strides_of(shape);
         for (std::size_t i = 0; i < node.list.size(); ++i)
-            add(value(node.list[i], ranges), 0, input.shape[i], strides[i]);
+            add(value(node.list[i], ranges), 0, shape[i], strides[i]);
         return combined<1>({&addresses}, true, [&](const auto& of) {
             return Uncertain{of[0].value < 0 ? std::nan("") : element_of(input, std::int64_t(of[0].value)),
                              0};

@@ -222,11 +222,12 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                             element.tolerance);
     const std::vector<ProgramMistake>& mistakes = found.mistakes;
     for (const ProgramMistake& mistake : mistakes)
-        text += fmt::format(
-            "{}: {} = {}{}\n  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
-            mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
-            mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
-            100 * mistake.healthy);
+        text +=
+            fmt::format("{}: {}{}{}{}\n  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
+                        mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
+                        mistake.slot == "start" ? " " : " = ", mistake.becomes,
+                        mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
+                        100 * mistake.healthy);
     if (found.besides)
         text += fmt::format(
             "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",

@@ -123,7 +123,7 @@ class FactorSolver {
         qr.setThreshold(1e-6);
         if (qr.rank() < matrix_.cols()) return nullptr;
         solved.inverse = qr.solve(Eigen::MatrixXd::Identity(solved.matrix.rows(), solved.matrix.rows()));
-        elements_computed() += 4 * solved.matrix.size() * matrix_.cols();
+        elements_computed() += solved.matrix.size() * matrix_.cols() / 16;
         return &solved;
     }
 
@@ -297,8 +297,17 @@ class Inversion {
             if (program_.node(factor).is_whole) continue;
             const std::optional<Numbers> others = product_of_all(factors, factor, inner);
             if (!others) continue;
-            if (const std::optional<Numbers> solved = factor_of(factor, along, inner, *others, needed))
-                go(factor, inner, *solved);
+            const Numbers value = formulas_.at(factor, inner, block_);
+            // As long as copies are alike, what was read in their place is taken to be so as well.
+            for (const std::vector<int>& alike : {alike_along(value, along), std::vector<int>()}) {
+                const std::optional<Numbers> solved =
+                    factor_of(without(value.axes, alike), along, inner, *others, needed);
+                if (!solved || !has_known(*solved)) continue;
+                AxisRanges ranges = inner;
+                for (const int axis : alike) ranges[std::size_t(axis)].count = 1;
+                go(factor, ranges, *solved);
+                break;
+            }
         }
     }
 
@@ -385,12 +394,29 @@ class Inversion {
         collect_factors(node.of[1], factors);
     }
 
-    std::optional<Numbers> factor_of(int factor, const std::vector<int>& along, const AxisRanges& inner,
-                                     const Numbers& others, const Numbers& sums) {
-        const Numbers value = formulas_.at(factor, inner, block_);
-        if (std::ranges::any_of(along, [&](int axis) { return value.position_of(axis) < 0; }))
+    /// Along which a factor does not change, of those that the sum does not go along.
+    static std::vector<int> alike_along(const Numbers& value, const std::vector<int>& along) {
+        std::vector<int> alike;
+        std::int64_t step = value.size();
+        for (std::size_t k = 0; k < value.axes.size(); ++k) {
+            const std::int64_t extent = value.extents[k];
+            const std::int64_t slice = step;
+            step /= std::max<std::int64_t>(extent, 1);
+            if (extent < 2 || std::ranges::find(along, value.axes[k]) != along.end()) continue;
+            bool is_alike = true;
+            for (std::int64_t i = 0; is_alike && i < value.size(); ++i)
+                is_alike = value.value[std::size_t(i)] == value.value[std::size_t(i - i % slice + i % step)];
+            if (is_alike) alike.push_back(value.axes[k]);
+        }
+        return alike;
+    }
+
+    /// `axes`: those of the factor.
+    std::optional<Numbers> factor_of(const std::vector<int>& axes, const std::vector<int>& along,
+                                     const AxisRanges& inner, const Numbers& others, const Numbers& sums) {
+        if (std::ranges::any_of(along, [&](int axis) { return std::ranges::find(axes, axis) == axes.end(); }))
             return std::nullopt;
-        const std::vector<int> own = without(value.axes, along);
+        const std::vector<int> own = without(axes, along);
         const std::vector<int> equations = without(sums.axes, own);
         std::vector<int> shared;
         for (const int axis : own) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "oracle/program/alternatives.h"
@@ -21,6 +22,10 @@ double bits_among(std::size_t count) {
 
 /// Operands of a formula of which two are exchanged.
 constexpr std::size_t most_exchanged = 8;
+/// Operations that are left out at once.
+constexpr int deepest_part = 4;
+/// Numbers of a program that may be a factor elsewhere as well.
+constexpr std::size_t most_numbers = 8;
 
 class Rewriter {
  public:
@@ -33,11 +38,13 @@ class Rewriter {
         for (const int index : array.indices) fixed.set(std::size_t(program_.axis_of(index)));
         if (array.over >= 0) fixed.set(std::size_t(array.over));
         std::vector<ProgramRewrite> found = at(array.value, fixed);
+        of_start(array, found);
         of_result(array, found);
         std::vector<ScopedRead> reads;
         collect_reads(array.value, -1, reads);
         of_exchanged_reads(array.value, reads, found);
         of_repeated_reads(array.value, reads, fixed, found);
+        of_repeated_axes(array.value, fixed, found);
         if (array.dtype != Dtype::f32) {
             ++places_;
             found.push_back({stage_, array.value, Dtype::f32, 4, "type"});
@@ -62,12 +69,26 @@ class Rewriter {
     int of_two(ProgramOp op, int left, int right) { return build_.of_two(op, left, right); }
     int moved(int index, std::int64_t by) { return build_.moved(index, by); }
     int axis(int number) { return build_.axis(number); }
+    int negative(int x) { return add({.op = ProgramOp::negative, .of = {x, -1, -1}}); }
+
+    /// What kernels multiply with: the powers, the factors between logarithms, and the numbers of this program.
+    std::vector<double> factors() const {
+        std::vector<double> all = {2.0, 0.5, -1.0, std::numbers::log2e, std::numbers::ln2};
+        for (std::size_t i = 0; i < declared_nodes_ && all.size() < 5 + most_numbers; ++i) {
+            const ProgramNode& node = program_.nodes[i];
+            const bool is_factor = node.op == ProgramOp::number && !node.is_whole &&
+                                   std::isfinite(node.number) && node.number > 0 && node.number != 1;
+            if (is_factor && std::ranges::find(all, node.number) == all.end()) all.push_back(node.number);
+        }
+        return all;
+    }
 
     /// All rewrites of the formula that begins at a node.
     std::vector<ProgramRewrite> at(int number, Axes fixed) {
         const ProgramNode node = copy_of(number);
         std::vector<ProgramRewrite> found;
-        const std::vector<Tried> here = tried(number, node, fixed);
+        std::vector<Tried> here = tried(number, node, fixed);
+        add_parts(node, 1, here);
         if (!here.empty()) ++places_;
         for (const Tried& one : here)
             found.push_back(
@@ -98,7 +119,7 @@ class Rewriter {
                 return node.is_whole ? std::vector<Tried>{} : of_product(node);
             case ProgramOp::plus:
             case ProgramOp::minus:
-                return node.is_whole ? std::vector<Tried>{} : of_sum(node);
+                return of_sum(node);
             case ProgramOp::negative:
                 return node.is_whole ? std::vector<Tried>{} : std::vector<Tried>{{node.of[0], "sign"}};
             case ProgramOp::call:
@@ -124,13 +145,27 @@ class Rewriter {
             case ProgramOp::sum:
             case ProgramOp::most:
             case ProgramOp::least:
-                return of_range(node);
+                return of_range(node, fixed);
             case ProgramOp::number:
                 return of_number(node);
             case ProgramOp::read:
                 return of_read(number, node, fixed);
             default:
                 return {};
+        }
+    }
+
+    /// What it is computed from by several operations, in its place.
+    void add_parts(const ProgramNode& node, int depth, std::vector<Tried>& all) const {
+        const bool is_scope =
+            node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
+        if (is_scope || node.op == ProgramOp::read) return;
+        for (std::size_t i = 0; i < node.of.size(); ++i) {
+            if (node.of[i] < 0 || (node.op == ProgramOp::chosen && i == 1)) continue;
+            const ProgramNode& part = program_.node(node.of[i]);
+            if (part.is_whole != node.is_whole || part.op == ProgramOp::number) continue;
+            if (depth > 1) all.push_back({node.of[i], "factor", 2.0 * depth});
+            if (depth < deepest_part) add_parts(part, depth + 1, all);
         }
     }
 
@@ -156,8 +191,13 @@ class Rewriter {
         const int y = node.of[1];
         const bool subtracts = node.op == ProgramOp::minus;
         std::vector<Tried> all{{x, "term"}};
-        all.push_back({subtracts ? add({.op = ProgramOp::negative, .of = {y, -1, -1}}) : y, "term"});
+        all.push_back({subtracts ? negative(y) : y, "term"});
         all.push_back({of_two(subtracts ? ProgramOp::plus : ProgramOp::minus, x, y), "sign"});
+        if (node.is_whole) {
+            for (const std::int64_t by : {1, -1}) all.push_back({moved(add(node), by), "number"});
+            return all;
+        }
+        all.push_back({negative(add(node)), "sign"});
         ProgramNode twice = node;
         twice.of[0] = add(node);
         all.push_back({add(twice), "term"});
@@ -198,7 +238,7 @@ class Rewriter {
     }
 
     /// Terms that are left out, and those of a sum that is none.
-    std::vector<Tried> of_range(const ProgramNode& node) {
+    std::vector<Tried> of_range(const ProgramNode& node, const Axes& fixed) {
         std::vector<Tried> all;
         const int neutral =
             node.op == ProgramOp::sum ? real(0) : real(node.op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL);
@@ -231,12 +271,27 @@ class Rewriter {
             only(of_two(ProgramOp::less, within, of_two(ProgramOp::quotient, block, whole(2))));
             only(of_two(ProgramOp::less, within, of_two(ProgramOp::minus, block, whole(1))));
         }
+        const int whole_range = add(node);
+        for (const double factor : factors())
+            all.push_back({of_two(ProgramOp::times, whole_range, real(factor)), "factor", 2});
         if (node.op == ProgramOp::sum) {
             ProgramNode most = node;
             most.op = ProgramOp::most;
             all.push_back({add(most), "function"});
+            add_blocks_before(whole_range, fixed, all);
         }
         return all;
+    }
+
+    /// An accumulator that still holds what it held for the block before.
+    void add_blocks_before(int sum, const Axes& fixed, std::vector<Tried>& all) {
+        for (std::size_t i = 0; i < program_.axes.size(); ++i) {
+            if (!fixed[i] || program_.axes[i].block < 0) continue;
+            const int before = of_two(ProgramOp::minus, axis(int(i)), program_.axes[i].block);
+            const int both = of_two(ProgramOp::plus, sum, build_.at_index(sum, int(i), before));
+            const int has_before = of_two(ProgramOp::at_least, axis(int(i)), program_.axes[i].block);
+            all.push_back({build_.chosen(both, has_before, sum), "start", 4});
+        }
     }
 
     std::vector<Tried> of_number(const ProgramNode& node) {
@@ -284,7 +339,11 @@ class Rewriter {
         // Another array in its place.
         for (int i = 0; i < int(program_.arrays.size()) && i <= stage_; ++i) {
             const ProgramArray& other = program_.array(i);
-            if (!there_[std::size_t(i)] || i == node.what || (i == stage_ && other.over < 0) ||
+            // Before the first block of a loop there is no state of it.
+            const bool is_none_yet = other.over >= 0 && !fixed[std::size_t(other.over)] &&
+                                     program_.loop_of(i) == program_.loop_of(stage_);
+            if (!there_[std::size_t(i)] || i == node.what || node.is_flat ||
+                (i == stage_ && other.over < 0) || is_none_yet ||
                 other.indices.size() != array.indices.size())
                 continue;
             ProgramNode instead = node;
@@ -307,9 +366,8 @@ class Rewriter {
     void of_indices(const ProgramNode& node, const Axes& fixed, std::vector<ProgramRewrite>& found) {
         for (std::size_t i = 0; i < node.list.size(); ++i) {
             std::vector<Tried> here;
-            const int along = program_.axis_of(program_.array(node.what).indices[i]);
-            const int last = along < 0 ? -1 : moved(program_.axes[std::size_t(along)].extent, -1);
-            for (const Index& index : indices_like(node.list[i], fixed, last)) {
+            for (const Index& index : indices_like(
+                     node.list[i], fixed, node.is_flat ? -1 : build_.extent_of(node.what, i, node.list[i]))) {
                 ProgramNode read = node;
                 read.list[i] = index.node;
                 here.push_back({add(read), "index", index.bits});
@@ -319,11 +377,38 @@ class Rewriter {
                 std::swap(read.list[i], read.list[k]);
                 here.push_back({add(read), "index"});
             }
+            if (i + 2 == node.list.size()) of_tile(node, here);
             ++places_;
             for (const Tried& one : here)
                 found.push_back(
                     {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         }
+    }
+
+    /// A tile of rows that are cut into blocks, whose rows and columns are exchanged, or whose rows have another length.
+    void of_tile(const ProgramNode& node, std::vector<Tried>& all) {
+        const std::size_t rows = node.list.size() - 2;
+        const int along = program_.axis_of(node.list[rows]);
+        const int feature = program_.axis_of(node.list[rows + 1]);
+        if (along < 0 || feature < 0 || program_.axes[std::size_t(along)].block < 0) return;
+        const int block = program_.axes[std::size_t(along)].block;
+        const int cols = program_.axes[std::size_t(feature)].extent;
+        const int first = of_two(ProgramOp::times, build_.block_of(along), block);
+        const int row = build_.within_block(along);
+        const int col = axis(feature);
+        const auto at = [&](int address, double bits) {
+            ProgramNode read = node;
+            read.list[rows] = of_two(ProgramOp::plus, first, of_two(ProgramOp::quotient, address, cols));
+            read.list[rows + 1] = of_two(ProgramOp::rest, address, cols);
+            all.push_back({add(read), "index", bits});
+        };
+        const auto linear = [&](int outer, int by, int inner) {
+            return of_two(ProgramOp::plus, of_two(ProgramOp::times, outer, by), inner);
+        };
+        at(linear(col, block, row), 2);
+        at(linear(col, cols, row), 2);
+        at(linear(row, block, col), 2);
+        for (const std::int64_t by : {1, -1, 8, -8}) at(linear(row, moved(cols, by), col), 2);
     }
 
     /// What may stand in place of an index, and the bits of the numbers in it.
@@ -332,11 +417,16 @@ class Rewriter {
         double bits = 0;
     };
 
-    std::vector<Index> indices_like(int index, const Axes& fixed, int last) {
+    std::vector<Index> indices_like(int index, const Axes& fixed, int extent) {
         std::vector<Index> all{{whole(0)}};
         for (const std::int64_t by : {1, -1}) all.push_back({moved(index, by)});
         all.push_back({of_two(ProgramOp::larger, moved(index, -1), whole(0)), 1});
-        if (last >= 0) all.push_back({of_two(ProgramOp::smaller, moved(index, 1), last), 1});
+        if (extent >= 0) {
+            all.push_back({of_two(ProgramOp::smaller, moved(index, 1), moved(extent, -1)), 1});
+            all.push_back({of_two(ProgramOp::rest, moved(index, 1), extent), 1});
+            all.push_back(
+                {of_two(ProgramOp::rest, of_two(ProgramOp::plus, index, moved(extent, -1)), extent), 2});
+        }
         for (const std::int64_t by : {2, 4, 8, 16, 32}) {
             const double bits = 1 + std::log2(double(by));
             all.push_back(
@@ -419,12 +509,130 @@ class Rewriter {
             if (!is_first || same.size() < 2) continue;
             std::vector<ProgramRewrite> others;
             of_indices(node, fixed, others);
+            const int read = reads[i].node;
+            std::vector<int> changed{real(0), negative(read)};
+            for (const double factor : factors())
+                changed.push_back(of_two(ProgramOp::times, read, real(factor)));
+            for (const int one : changed)
+                others.push_back({stage_, one, std::nullopt, 4 + bits_among(changed.size()), "factor"});
             for (ProgramRewrite& rewrite : others) {
                 int formula = value;
-                for (const int read : same) formula = build_.with_node(formula, read, rewrite.value);
+                for (const int one : same) formula = build_.with_node(formula, one, rewrite.value);
                 rewrite.value = formula;
                 found.push_back(std::move(rewrite));
             }
+        }
+    }
+
+    /// Axes of conditions and of whole numbers beside them, not those of indices; and the comparisons.
+    void collect_axes(int number, std::vector<int>& axes, std::vector<int>& comparisons) const {
+        const ProgramNode& node = program_.node(number);
+        if (node.op == ProgramOp::axis) axes.push_back(number);
+        if (node.op >= ProgramOp::less && node.op <= ProgramOp::at_least) comparisons.push_back(number);
+        for (const int operand : node.of) {
+            if (operand >= 0 && node.op != ProgramOp::read) collect_axes(operand, axes, comparisons);
+        }
+    }
+
+    template <class Is>
+    int with_all(int formula, const std::vector<int>& nodes, const Is& is_it, int instead) {
+        for (const int node : nodes) {
+            if (is_it(node)) formula = build_.with_node(formula, node, instead);
+        }
+        return formula;
+    }
+
+    /// An index that is off by what two extents differ by.
+    void add_differences(int index, std::vector<Index>& all) {
+        for (std::size_t i = 0; i < program_.axes.size(); ++i) {
+            for (std::size_t k = 0; k < program_.axes.size(); ++k) {
+                const int from = program_.axes[i].extent;
+                const int less = program_.axes[k].extent;
+                if (from == less || program_.axes[i].block < 0 || program_.axes[k].block < 0) continue;
+                all.push_back({of_two(ProgramOp::minus, of_two(ProgramOp::plus, index, from), less), 2});
+            }
+        }
+    }
+
+    void collect_sums(int number, std::vector<int>& sums) const {
+        const ProgramNode& node = program_.node(number);
+        if (node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
+            sums.push_back(number);
+            return;
+        }
+        for (const int operand : node.of) {
+            if (operand >= 0 && node.op != ProgramOp::read) collect_sums(operand, sums);
+        }
+    }
+
+    /// The same of a sum of whole numbers, as where the diagonal is.
+    void of_repeated_sums(int value, std::vector<ProgramRewrite>& found) {
+        std::vector<int> sums;
+        collect_sums(value, sums);
+        std::vector<std::string> texts;
+        for (const int sum : sums) texts.push_back(program_text(program_, sum));
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+            const bool is_first = std::ranges::find(texts, texts[i]) - texts.begin() == std::ptrdiff_t(i);
+            if (!is_first || std::ranges::count(texts, texts[i]) < 2) continue;
+            std::vector<Tried> parts;
+            add_parts(copy_of(sums[i]), 1, parts);
+            for (const std::int64_t by : {1, -1}) parts.push_back({moved(sums[i], by), "guard"});
+            const auto is_it = [&](int node) {
+                return texts[std::size_t(std::ranges::find(sums, node) - sums.begin())] == texts[i];
+            };
+            for (const Tried& part : parts)
+                found.push_back(
+                    {stage_, with_all(value, sums, is_it, part.node), std::nullopt, 4 + part.bits, "guard"});
+        }
+    }
+
+    /// An index that a mask takes several times is one number of the kernel; its bounds are compared in one way.
+    void of_repeated_axes(int value, const Axes& fixed, std::vector<ProgramRewrite>& found) {
+        std::vector<int> nodes;
+        std::vector<int> comparisons;
+        collect_axes(value, nodes, comparisons);
+        std::vector<ProgramRewrite> here;
+        for (int of = 0; of < int(program_.axes.size()); ++of) {
+            const auto is_it = [&](int node) { return program_.axis_of(node) == of; };
+            if (std::ranges::count_if(nodes, is_it) < 2) continue;
+            std::vector<Index> instead = indices_like(axis(of), fixed, program_.axes[std::size_t(of)].extent);
+            add_differences(axis(of), instead);
+            for (const Index& index : instead)
+                here.push_back({stage_, with_all(value, nodes, is_it, index.node), std::nullopt,
+                                4 + index.bits, "guard"});
+        }
+        of_repeated_sums(value, here);
+        if (comparisons.size() > 1) {
+            int formula = value;
+            for (const int number : comparisons) {
+                const ProgramNode node = copy_of(number);
+                const ProgramOp op = comparisons_like(node.op).front();
+                formula = build_.with_node(formula, number, of_two(op, node.of[0], node.of[1]));
+            }
+            here.push_back({stage_, formula, std::nullopt, 4, "guard"});
+        }
+        ++places_;
+        for (ProgramRewrite& rewrite : here) {
+            rewrite.bits += bits_among(here.size());
+            found.push_back(std::move(rewrite));
+        }
+    }
+
+    /// What a state is before its first block.
+    void of_start(const ProgramArray& array, std::vector<ProgramRewrite>& found) {
+        if (array.over < 0) return;
+        Axes fixed;
+        for (const int index : array.indices) fixed.set(std::size_t(program_.axis_of(index)));
+        std::vector<ProgramRewrite> here = at(array.start, fixed);
+        for (const double number : {0.0, 1.0, -1.0, -HUGE_VAL}) {
+            if (!program_.node(array.start).is_whole || number != 0)
+                here.push_back({stage_, real(number), std::nullopt, 6, "start"});
+        }
+        ++places_;
+        for (ProgramRewrite& rewrite : here) {
+            rewrite.is_start = true;
+            rewrite.slot = "start";
+            found.push_back(std::move(rewrite));
         }
     }
 
@@ -432,18 +640,19 @@ class Rewriter {
     void of_result(const ProgramArray& array, std::vector<ProgramRewrite>& found) {
         const int value = array.value;
         std::vector<Tried> here;
-        for (const double factor : {2.0, 0.5, -1.0})
+        for (const double factor : factors()) {
             here.push_back({of_two(ProgramOp::times, value, real(factor)), "result"});
+            here.push_back({of_two(ProgramOp::quotient, value, real(factor)), "result", 1});
+        }
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
             here.push_back({build_.cast(dtype, value), "type"});
         }
-        here.push_back({real(0), "result"});
-        here.push_back({real(std::nan("")), "result"});
+        for (const double number : {0.0, -HUGE_VAL, std::nan("")}) here.push_back({real(number), "result"});
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             const int own = program_.axis_of(array.indices[i]);
             for (const Index& index :
-                 indices_like(array.indices[i], Axes(), moved(program_.axes[std::size_t(own)].extent, -1)))
+                 indices_like(array.indices[i], Axes(), program_.axes[std::size_t(own)].extent))
                 here.push_back({build_.at_index(value, own, index.node), "store", index.bits});
             for (std::size_t k = i + 1; k < array.indices.size(); ++k) {
                 const int other = program_.axis_of(array.indices[k]);
@@ -458,6 +667,7 @@ class Rewriter {
 
     Program& program_;
     ProgramBuilder build_{program_};
+    std::size_t declared_nodes_ = program_.nodes.size();
     int stage_;
     const std::vector<bool>& there_;
     std::size_t places_ = 0;

@@ -16,6 +16,7 @@ struct ProgramRewrite {
     double bits = 0;               ///< what it takes to say what and where
     /// What it is that stands otherwise: "index", "factor", "term", "function", "range", ...
     std::string slot{};
+    bool is_start = false;  ///< `value` is what the state is before the first block
 };
 
 /// All formulas that differ from `value`, that of stage `stage`, in one place. Their nodes are added to the program, whose

@@ -10,7 +10,7 @@ namespace {
 
 /// Indices of an axis that a part of the call has, and parts that are replayed.
 constexpr std::int64_t part_indices = 4;
-constexpr std::size_t most_probes = 3;
+constexpr std::size_t most_probes = 4;
 constexpr std::size_t wrong_parts = 6;
 constexpr std::size_t other_parts = 4;
 constexpr std::int64_t most_elements_of_tile = 1 << 14;
@@ -158,9 +158,12 @@ void SearchedCall::choose_parts() {
     for (const ProgramElement& element : elements) {
         if (tiles_.size() < wrong_tiles) add(tile_around(element.index), tiles_);
     }
+    // The worst ones may be all of one kind.
+    add(around(verdict_.worst.front().index, 1), probes_);
+    for (std::size_t i = 0; i + 1 < most_probes && !elements.empty(); ++i)
+        add(around(elements[i * (elements.size() - 1) / (most_probes - 2)].index, 1), probes_);
     elements.insert(elements.begin(), verdict_.worst.begin(), verdict_.worst.end());
     for (const ProgramElement& element : elements) {
-        if (probes_.size() < most_probes) add(around(element.index, 1), probes_);
         if (parts_.size() < wrong_parts) add(around(element.index, part_indices), parts_);
     }
     for (std::size_t i = 0; i < other_parts; ++i)

@@ -70,6 +70,7 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
             continue;
         offer_indices(offers, of);
         offer_tile_maps(offers, of);
+        offer_flat_reads(offers, of);
     }
     for (const auto& [number, of] : samples.sums())
         program.node(number).op == ProgramOp::sum ? offer_weights(offers, of) : offer_extremes(offers, of);

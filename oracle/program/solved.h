@@ -45,6 +45,7 @@ class RewriteOffers {
 void offer_functions(RewriteOffers& offers, const NodeSamples& of);
 void offer_conditions(RewriteOffers& offers, const NodeSamples& of);
 void offer_indices(RewriteOffers& offers, const NodeSamples& of);
+void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
 void offer_extremes(RewriteOffers& offers, const SumSamples& of);

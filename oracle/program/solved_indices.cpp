@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -19,6 +21,12 @@ constexpr std::int64_t most_slice = 1 << 16;
 /// An element that agrees with more of an array tells nothing.
 constexpr double telling_share = 0.25;
 constexpr std::size_t most_expressions = 3;
+/// Arrays whose elements are looked for all over; dimensions of which every order is tried; sources of a value that tell something.
+constexpr std::int64_t most_of_array = 1 << 20;
+constexpr std::size_t most_permuted = 4;
+constexpr std::ptrdiff_t most_sources = 16;
+constexpr double bits_of_layout = 5;
+constexpr double bits_of_turn = 6;
 /// Which index it is that is otherwise.
 constexpr double bits_of_dimension = 2;
 /// What a fitted index calls the number that it is computed from.
@@ -113,6 +121,110 @@ int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, int there, std:
                    build.of_two(ProgramOp::less, index, build.whole(range.first + range.count)));
     return build.chosen(there, is_inside, build.real(0));
 }
+
+/// Elements of an input by their number in memory: arrays of dimensions in another order, and numbers that are off by what an index
+/// makes of them.
+class FlatReads {
+ public:
+    FlatReads(RewriteOffers& offers, const NodeSamples& of)
+        : offers_(offers),
+          of_(of),
+          read_(offers.program().node(of.node)),
+          input_(offers.samples().call().inputs[std::size_t(read_.what)]) {}
+
+    void offer() {
+        std::vector<std::size_t> order(read_.list.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const int right = address_of(order);
+        while (order.size() <= most_permuted && std::ranges::next_permutation(order).found)
+            offer(
+                address_of(order), [&](const NodeSample& sample) { return address_at(order, sample.index); },
+                bits_of_layout);
+        std::ranges::sort(order);
+        const std::vector<Vote> votes = shifts(order);
+        if (std::ssize(votes) < fewest_places) return;
+        ProgramBuilder& build = offers_.build();
+        for (const PlaceNumber& by : offers_.numbers_of(of_)) {
+            const std::optional<VotedIndices> table = voted(offers_.samples().call(), votes, by);
+            if (!table) continue;
+            for (const Expr& expr : expressions_of(*table)) {
+                const int shift = build.index(expr, [&](Coordinate) { return by.node(build); });
+                if (shift < 0) continue;
+                offer(
+                    build.of_two(ProgramOp::plus, right, shift),
+                    [&](const NodeSample& sample) {
+                        return address_at(order, sample.index) +
+                               expr.at(variable, by.of(offers_.samples().call(), sample.at));
+                    },
+                    bits_of_layout + bits_of_expression(expr));
+            }
+        }
+        // Around the end of the array.
+        for (const std::int64_t shift : {std::int64_t{1}, size_of(input_) - 1}) {
+            const int all = build.whole(size_of(input_));
+            offer(
+                build.of_two(ProgramOp::rest, build.moved(right, shift), all),
+                [&](const NodeSample& sample) {
+                    return (address_at(order, sample.index) + shift) % size_of(input_);
+                },
+                bits_of_layout + bits_of_turn);
+        }
+    }
+
+ private:
+    std::int64_t address_at(const std::vector<std::size_t>& order, const ElementIndices& index) const {
+        std::int64_t address = 0;
+        for (const std::size_t k : order) address = address * input_.shape[k] + index[k];
+        return address;
+    }
+
+    int address_of(const std::vector<std::size_t>& order) {
+        ProgramBuilder& build = offers_.build();
+        int address = -1;
+        for (const std::size_t k : order) {
+            const int said = build.extent_of(read_.what, k, read_.list[k]);
+            const int extent = said < 0 ? build.whole(input_.shape[k]) : said;
+            address = address < 0
+                          ? read_.list[k]
+                          : build.of_two(ProgramOp::plus, build.of_two(ProgramOp::times, address, extent),
+                                         read_.list[k]);
+        }
+        return address;
+    }
+
+    std::vector<Vote> shifts(const std::vector<std::size_t>& order) const {
+        std::vector<double> elements;
+        for (std::int64_t i = 0; i < size_of(input_); ++i) elements.push_back(element_of(input_, i));
+        const ValueIndex where(std::move(elements));
+        std::vector<Vote> votes;
+        EveryNth some(of_.wrong, most_votes);
+        for (const NodeSample& sample : of_.samples) {
+            if (!sample.is_wrong || !some.takes()) continue;
+            Vote vote{&sample, where.sources(sample.needed, sample.error, address_at(order, sample.index))};
+            if (!vote.indices.empty() && std::ssize(vote.indices) <= most_sources)
+                votes.push_back(std::move(vote));
+        }
+        return votes;
+    }
+
+    template <class AddressAt>
+    void offer(int address, const AddressAt& address_at, double bits) {
+        std::vector<double> values;
+        for (const NodeSample& sample : of_.samples) {
+            const std::int64_t at = address_at(sample);
+            values.push_back(at >= 0 && at < size_of(input_) ? element_of(input_, at) : std::nan(""));
+        }
+        ProgramNode flat = read_;
+        flat.is_flat = true;
+        flat.list = {address};
+        offers_.offer(of_, offers_.build().add(std::move(flat)), values, bits, "index");
+    }
+
+    RewriteOffers& offers_;
+    const NodeSamples& of_;
+    ProgramNode read_;
+    const ProgramInput& input_;
+};
 
 /// Rows and columns of tiles whose elements stand elsewhere: the last two dimensions, each of them the index of an axis.
 class TileMaps {
@@ -263,6 +375,13 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
             }
         }
     }
+}
+
+void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of) {
+    const ProgramNode& node = offers.program().node(of.node);
+    if (!offers.samples().is_read(of) || node.is_flat || offers.program().array(node.what).is_stage) return;
+    const std::int64_t size = size_of(offers.samples().call().inputs[std::size_t(node.what)]);
+    if (size > 1 && size <= most_of_array) FlatReads(offers, of).offer();
 }
 
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of) {

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -89,7 +90,7 @@ void tally_recordings(const std::vector<std::string>& paths) {
 }
 
 /// Every so many of the faults that are planted in an honest kernel, as bench_causes draws them.
-void tally_planted(std::size_t every, std::uint64_t seed) {
+void tally_planted(std::size_t every, std::uint64_t seed, const std::vector<std::string>& plants) {
     struct Planting {
         const test::MistakeInfo* mistake;
         const test::PlantedInput* input;
@@ -101,7 +102,9 @@ void tally_planted(std::size_t every, std::uint64_t seed) {
         for (const test::MistakeInfo& mistake : family) {
             for (const test::PlantedInput& input : test::planted_inputs()) {
                 for (const test::PlantedShape& shape : test::planted_shapes()) {
-                    if (number++ % every == 0) taken.push_back({&mistake, &input, &shape});
+                    const bool is_chosen =
+                        plants.empty() || std::ranges::find(plants, mistake.name) != plants.end();
+                    if (number++ % every == 0 && is_chosen) taken.push_back({&mistake, &input, &shape});
                 }
             }
         }
@@ -137,15 +140,17 @@ void tally_planted(std::size_t every, std::uint64_t seed) {
 
 int main(int argc, char** argv) {
     std::vector<std::string> paths;
+    std::vector<std::string> plants;
     std::size_t every = 0;
     std::uint64_t seed = 7000000;
     CLI::App app("What the search for formulas describes of attention, without the causes that have names.");
     app.add_option("RECORDING", paths, "recordings of attention");
     app.add_option("--planted", every, "every so many of the planted faults instead");
     app.add_option("--seed", seed, "of these")->capture_default_str();
+    app.add_option("--plant", plants, "these of them alone");
     CLI11_PARSE(app, argc, argv);
     if (every > 0)
-        tilescope::tally_planted(every, seed);
+        tilescope::tally_planted(every, seed, plants);
     else
         tilescope::tally_recordings(paths);
     return 0;

@@ -76,8 +76,6 @@ MISSING = [
         "o", "scale|score_constant", "from outputs alone listed factors are tried, and none is solved for"),
     Row("NaN", "exp(-inf - -inf) in a hidden tile, outputs alone", planted(HIDDEN_TILE, True, guard=False),
         "o", "inf_minus_inf", "NaN in every element is what many mistakes leave"),
-    Row("mask as data", "of the row before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=2)),
-        "s", "bias|mask", "rows of the mask's array at another index are not tried"),
     Row("mask as data", "inverted", planted(MASKED, bias=np.where(np.isinf(MASKED.bias), 0, -np.inf).astype(F32)),
         "s", "bias|mask", "no form of a mask has what an array says in it"),
     Row("soft cap", "after log2(e)", planted(small(soft_cap=5), cap=after_log2),
@@ -105,7 +103,9 @@ FORMULAS = [
     Row("descale", "of batch entry 0", planted(PER_HEAD, key_descales=PER_HEAD.key_descales()[[0, 0]]),
         "s", r"K \* descale_k\[0, h / group\]"),
     Row("mask as data", "of the key before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=3)),
-        "s", r"bias\[b, h, i, j - 1\]"),
+        "s", r"bias\[b, h, i, \(j \+ \(seqlen_kv - 1\)\) % seqlen_kv\]"),
+    Row("mask as data", "of the row before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=2)),
+        "s", r"bias\[b, h, \(i \+ \(seqlen_q - 1\)\) % seqlen_q, j\]"),
     Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
 ]
 
