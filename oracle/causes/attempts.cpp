@@ -12,9 +12,10 @@ namespace tilescope {
 namespace {
 
 constexpr std::array<std::string_view, std::size_t(SearchPart::count)> part_names = {
-    "the choice of tiles",     "the search for two mistakes", "the search for formulas",
-    "the search for threads",  "the search for places",       "the search in later stages",
-    "what tells causes apart", "the search for declarations", "the trial of the other recording's cause"};
+    "the choice of tiles",         "the search for two mistakes",
+    "the search for threads",      "the search for places",
+    "the search in later stages",  "what tells causes apart",
+    "the search for declarations", "the trial of the other recording's cause"};
 
 std::string failed_with(std::string_view part, std::string_view what) {
     return std::string(part) + ": " + std::string(what);

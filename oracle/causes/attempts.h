@@ -22,7 +22,6 @@ struct SearchEnded {
 enum class SearchPart : std::uint8_t {
     evidence,      ///< the tiles that diverge, and others to hold against them
     pairs,         ///< two mistakes of one stage
-    formulas,      ///< of a stage, in place of the declared one
     threads,       ///< that own what is wrong
     places,        ///< of what is wrong
     later_stages,  ///< that diverge by themselves

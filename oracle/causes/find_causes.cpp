@@ -6,7 +6,6 @@
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
-#include "oracle/causes/formulas.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/reported.h"
 #include "oracle/causes/search.h"
@@ -40,7 +39,7 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
     Attempts& attempts = evidence.world->attempts();
     const bool is_first = evidence.observed == *report.guilty;
     if (evidence.wrong_elements > 0) {
-        const SingleCauses singles(evidence, options.threads);
+        const SingleCauses singles(evidence, is_first, options.threads);
         std::vector<Found> found = singles.explaining(enough_of_one);
         // NaN goes on from what is wrong before: it tells of no other mistake.
         if (!is_first) std::erase_if(found, [](const Found& one) { return !one.by_value; });
@@ -59,12 +58,6 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
                 find_two(evidence, singles, report, options.threads, with_two);
                 diagnosis = std::move(with_two);
             });
-        const bool asks_formulas = std::ranges::find(options.without, formula_name) == options.without.end();
-        if (diagnosis.causes.empty() && is_first && asks_formulas)
-            attempts.uncounted(SearchPart::formulas, [&] {
-                const bool is_bounded = options.effort < Effort::unbounded;
-                diagnosis.causes = found_formulas(evidence.world->recording(), evidence, is_bounded);
-            });
     }
     attempts.uncounted(SearchPart::threads,
                        [&] { diagnosis.threads = wrong_threads(*evidence.world, evidence); });
@@ -76,6 +69,8 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
             diagnosis.then.push_back(racing(report, evidence));
         }
     });
+    if (diagnosis.causes.empty() && is_first && evidence.world->leaves_formulas_open())
+        attempts.one(formula_name, share_of_pairs, [] { throw EffortUsedUp(); });
 }
 
 bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {

@@ -1,10 +1,15 @@
 #include "oracle/causes/formulas.h"
 
+#include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
+#include <utility>
 
-#include "oracle/causes/table.h"
-#include "oracle/describe/bits.h"
+#include "oracle/causes/formula_names.h"
+#include "oracle/judge/tile_judge.h"
 #include "oracle/program/attention.h"
+#include "oracle/program/carried.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
 #include "oracle/solve/effort.h"
@@ -15,8 +20,14 @@ namespace {
 
 /// Elements of all stages: the program computes each of them.
 constexpr std::int64_t most_elements = 1 << 22;
-/// Elements that the search computes: about a second of one core.
-constexpr std::int64_t most_searched = 60'000'000;
+/// Elements that the search computes, in about two seconds of one core; where stages before were not dumped most of its rewrites
+/// explain the same, and a fifth of it has to do.
+constexpr std::int64_t most_searched = 300'000'000;
+constexpr std::int64_t most_searched_unseen = 60'000'000;
+/// Stages that were not dumped, the wrong one among them, beside which it is searched wholly.
+constexpr std::size_t few_unseen = 3;
+/// What a formula of so many bits is free to choose counts as one fitted parameter.
+constexpr double bits_of_parameter = 10;
 
 /// Of scores and probabilities, of the state after each KV tile, and of staged operands.
 std::int64_t elements_of(const Problem& p) {
@@ -25,51 +36,165 @@ std::int64_t elements_of(const Problem& p) {
     return p.batch * p.heads * of_head;
 }
 
-FoundCause cause_of(const ProgramMistake& mistake, const Program& program, const Evidence& evidence) {
-    FoundCause cause = told_of(cause_named(formula_name), evidence.observed);
-    const std::string& stage = program.array(mistake.stage).name;
-    // A stage of the program that no recording has is a part of the one that shows it.
-    cause.stage = stage_from_name(stage).value_or(evidence.observed);
-    cause.parameters = {{stage, mistake.becomes}};
-    cause.rewrites = {{stage, mistake.becomes}};
-    cause.where = mistake.where.empty() ? "everywhere" : "where " + mistake.where;
-    cause.scope = mistake.where.empty() ? Scope::everywhere : Scope::ruled;
-    cause.elements = mistake.elements;
-    cause.explained_before = mistake.healthy;
-    cause.explained_after = mistake.explained;
-    cause.bits = mistake.bits;
-    cause.listed_bits = listing_bits(evidence.wrong_elements, evidence.compared);
-    return cause;
+/// A recording as its program, with what it holds. Where it is.
+struct RecordedProgram {
+    RecordedProgram(const Recording& recording, const std::string& text)
+        : program(parse_program(text)),
+          given(attention_inputs(recording)),
+          call(bind_program(program, given.inputs, given.sizes)),
+          stored(recording, program) {
+        options.stored = &stored;
+    }
+
+    Program program;
+    AttentionInputs given;
+    ProgramCall call;
+    RecordedAttention stored;
+    ProgramOptions options;
+};
+
+/// Null: the language has no words for it.
+using MaybeProgram = std::unique_ptr<RecordedProgram>;
+std::shared_ptr<const MaybeProgram> program_of(const CauseSearch& world) {
+    return world.once<MaybeProgram>("program", [&]() -> MaybeProgram {
+        const AttentionProgram declared = attention_program(world.recording());
+        return declared.text ? std::make_unique<RecordedProgram>(world.recording(), *declared.text) : nullptr;
+    });
+}
+
+/// A tile of a stage by another formula, in the dump's units; infinite errors where it has its own one.
+using FormulaTiles = std::map<TileId, Estimate>;
+
+FormulaTiles tiles_of(const CauseSearch& world, const Program& found_in, const ProgramMistake& mistake) {
+    FormulaTiles tiles;
+    const std::shared_ptr<const MaybeProgram> known = program_of(world);
+    if (!*known) return tiles;
+    const RecordedProgram& own = **known;
+    const std::optional<CarriedMistake> with = carried(found_in, mistake, own.program);
+    if (!with) return tiles;
+    const ProgramCall call{with->program, own.call.sizes, own.call.extents, own.call.blocks, own.call.inputs};
+    const ProgramArray& array = with->program.array(with->stage);
+    const Stage stage = *stage_from_name(array.name);
+    const TileShape shape = tile_shape(world.recording().problem(), stage);
+    std::vector<std::int64_t> axes(with->program.axes.size());
+    evaluate_stage(call, own.options, with->stage,
+                   [&](const ProgramTile& tile, const ExpectedTile& expected) {
+                       if (array.over >= 0)
+                           axes[std::size_t(array.over)] = tile.block * call.blocks[std::size_t(array.over)];
+                       for (std::int64_t i = 0; i < tile.size(); ++i) {
+                           const std::vector<std::int64_t> at = tile.index_of(i);
+                           for (std::size_t k = 0; k < at.size(); ++k)
+                               axes[std::size_t(with->program.axis_of(array.indices[k]))] = at[k];
+                           const bool is_there =
+                               with->condition < 0 || whole_at(call, with->condition, axes).value_or(0) != 0;
+                           if (!is_there) continue;
+                           const RecordedAttention::Place place = own.stored.place_of(stage, at, tile.block);
+                           const auto [found, is_new] = tiles.try_emplace(place.id);
+                           if (is_new) {
+                               found->second = zeros(shape.rows, shape.cols);
+                               found->second.error.setConstant(-1);
+                           }
+                           // Of what stands beyond an array nothing is known.
+                           const double value = expected.value[std::size_t(i)];
+                           found->second.value(place.row, place.col) = value;
+                           found->second.error(place.row, place.col) =
+                               std::isnan(value) ? infinity : expected.error[std::size_t(i)];
+                       }
+                   });
+    return tiles;
+}
+
+TileId id_of(Stage stage, const SearchedTile& site) {
+    const StageInfo info = stage_info(site.world->recording().problem(), stage);
+    TileId id = site.id;
+    if (!info.per_q_block) id.q_block = 0;
+    if (!info.per_kv_tile) id.kv_tile = 0;
+    return id;
+}
+
+Change change_of(std::shared_ptr<const Program> found_in, const ProgramMistake& mistake, Stage stage) {
+    const std::string made_in = found_in->array(mistake.stage).name;
+    const std::string name = "formula of " + made_in + ": " + mistake.becomes + " where " + mistake.where;
+    Change change;
+    change.indices = {{made_in, mistake.becomes}};
+    change.result = [=](const SearchedTile& site, Estimate& estimate) {
+        const auto tiles =
+            site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *found_in, mistake); });
+        const auto tile = tiles->find(id_of(stage, site));
+        if (tile == tiles->end()) return;
+        const Estimate& other = tile->second;
+        DumpFactor factor;
+        if (!is_operand(stage))
+            factor = dump_factor(*site.call, stage, site.first_row, site.first_key, estimate.value.rows(),
+                                 estimate.value.cols());
+        for (Eigen::Index i = 0; i < std::min(estimate.value.rows(), other.value.rows()); ++i) {
+            for (Eigen::Index j = 0; j < std::min(estimate.value.cols(), other.value.cols()); ++j) {
+                if (other.error(i, j) < 0) continue;
+                estimate.value(i, j) = other.value(i, j) / factor.at(i, j);
+                estimate.error(i, j) = other.error(i, j) / std::abs(factor.at(i, j));
+            }
+        }
+    };
+    return change;
+}
+
+Candidate candidate_of(std::shared_ptr<const Program> found_in, const ProgramMistake& mistake, Stage stage) {
+    Candidate candidate;
+    const ProgramArray& made_in = found_in->array(mistake.stage);
+    if (!mistake.is_start && mistake.where.empty())
+        candidate.name = name_of_formula(*found_in, made_in.name, made_in.value, mistake.value);
+    candidate.parameters = {{made_in.name, mistake.becomes}};
+    candidate.free_parameters = int(mistake.bits / bits_of_parameter);
+    candidate.where = mistake.where;
+    candidate.bits = mistake.bits;
+    candidate.change = change_of(std::move(found_in), mistake, stage);
+    return candidate;
+}
+
+std::vector<Candidate> formulas_of(const Evidence& evidence) {
+    if (!evidence.direct() || !evidence.known.empty() || !evidence.beneath.empty()) return {};
+    const CauseSearch& world = *evidence.world;
+    if (world.leaves_out(formula_name)) return {};
+    const bool is_bounded = world.attempts().left() < Effort::unbounded / 2;
+    const std::shared_ptr<const MaybeProgram> known = program_of(world);
+    if (!*known) return {};
+    if (is_bounded && elements_of(world.recording().problem()) > most_elements) {
+        world.leave_formulas_open();
+        return {};
+    }
+    const RecordedProgram& own = **known;
+    ProgramOptions options;
+    ProgramReport report = *world.once<ProgramReport>(
+        "judged program", [&] { return judge_program(own.call, own.stored, options); });
+    report.first_wrong = own.program.array_named(stage_info(evidence.observed).name);
+    const bool is_wrong = std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
+        return verdict.stage == report.first_wrong && verdict.outside > 0;
+    });
+    if (!is_wrong) return {};
+    const bool is_seen = computed_for(own.program, &own.stored, report.first_wrong).size() <= few_unseen;
+    options.searched_elements = !is_bounded ? std::numeric_limits<std::int64_t>::max()
+                                : is_seen   ? most_searched
+                                            : most_searched_unseen;
+    const FoundMistakes found = find_mistakes(own.call, own.stored, report, options);
+    std::vector<Candidate> candidates;
+    for (const ProgramMistake& mistake : found.mistakes) {
+        // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
+        if (!mistake.is_none) candidates.push_back(candidate_of(found.program, mistake, evidence.observed));
+    }
+    if (candidates.empty() && found.is_cut_off) world.leave_formulas_open();
+    return candidates;
 }
 
 }  // namespace
 
-std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence,
-                                       bool is_bounded) {
-    const AttentionProgram declared = attention_program(recording);
-    if (!declared.text) return {};
-    if (is_bounded && elements_of(recording.problem()) > most_elements) throw EffortUsedUp();
-    const Program program = parse_program(*declared.text);
-    const AttentionInputs given = attention_inputs(recording);
-    const ProgramCall call = bind_program(program, given.inputs, given.sizes);
-    const RecordedAttention stored(recording, program);
-    ProgramOptions options;
-    options.searched_elements = is_bounded ? most_searched : std::numeric_limits<std::int64_t>::max();
-    const ProgramReport report = judge_program(call, stored, options);
-    const bool is_same_stage =
-        report.first_wrong >= 0 &&
-        stage_from_name(program.array(report.first_wrong).name) == std::optional(evidence.observed);
-    if (!is_same_stage) return {};
-    const FoundMistakes found = find_mistakes(call, stored, report, options);
-    std::vector<FoundCause> causes;
-    for (const ProgramMistake& mistake : found.mistakes) {
-        // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
-        if (mistake.is_none) continue;
-        causes.push_back(cause_of(mistake, program, evidence));
-        causes.back().leaves_rest = found.sets_none_apart;
-    }
-    if (causes.empty() && found.is_cut_off) throw EffortUsedUp();
-    return causes;
+std::vector<Cause> formula_causes() {
+    return {{formula_name,
+             "formula",
+             {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,
+              Stage::lse, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+             "the stage is computed by another formula than declared",
+             "what stands in the kernel where the two formulas differ",
+             formulas_of}};
 }
 
 }  // namespace tilescope

@@ -2,14 +2,12 @@
 
 #include <vector>
 
-#include "oracle/causes/evidence.h"
-#include "oracle/judge/report.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 
-/// Formulas that explain the stage that diverges, by the program that the recording declares (oracle/PROGRAMS.md); none for
-/// recordings that cannot be said as one.
-/// Errors: EffortUsedUp where `is_bounded`, and the recording is too large, or the search was cut off and found none.
-std::vector<FoundCause> found_formulas(const Recording& recording, const Evidence& evidence, bool is_bounded);
+/// The cause whose candidates are what the search for formulas finds in the recording, said as a program: rewrites of the stage's
+/// formula, or of those before it that were not dumped. It is asked for what was dumped, beside no other mistake.
+std::vector<Cause> formula_causes();
 
 }  // namespace tilescope

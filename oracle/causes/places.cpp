@@ -295,13 +295,6 @@ std::vector<Cause> place_causes() {
             "the bounds of loops over rows and columns"),
         row("periodic_columns", "layout", "columns at a stride are wrong", "what a lane's columns depend on"),
         row("periodic_rows", "layout", "rows at a stride are wrong", "what a lane's rows depend on"),
-        {formula_name,
-         "formula",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,
-          Stage::lse, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
-         "the stage is computed by another formula than declared",
-         "what stands in the kernel where the two formulas differ",
-         nullptr},
     };
 }
 

@@ -77,9 +77,14 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
             {std::string(is_result ? stage : variable_name(rewrite.variable)), rewrite.becomes.text(stage)});
     }
     cause.free_parameters = found.candidate.free_parameters;
-    const PlaceTold where = where_told(found, evidence, report);
+    const Candidate& candidate = found.candidate;
+    const PlaceTold where =
+        candidate.where.empty() ? where_told(found, evidence, report) : PlaceTold{"where " + candidate.where};
+    if (!candidate.where.empty()) cause.scope = Scope::ruled;
     cause.where = where.text;
-    cause.bits = bits_of(cause, where.is_vague, evidence);
+    cause.bits = candidate.bits > 0 && found.scope == Scope::everywhere
+                     ? candidate.bits
+                     : bits_of(cause, where.is_vague, evidence);
     const auto& all = report.stage(evidence.observed).tally;
     cause.listed_bits = listing_bits(all.outside, all.compared);
     return cause;

@@ -23,15 +23,21 @@ namespace {
 constexpr double share_of_one = 0.25;
 constexpr double share_of_reading = 0.5;
 
-/// Whether it is one of those that are tried now: mistakes by name, or forms.
-bool is_tried(const Evidence& evidence, const Cause& cause, bool forms) {
-    return cause.candidates && cause.form == forms && std::ranges::count(cause.stages, evidence.acts) > 0;
+/// What is tried one after the other.
+enum class Tried : std::uint8_t { names, formulas, forms };
+
+Tried kind_of(const Cause& cause) {
+    return !cause.form ? Tried::names : cause.name == formula_name ? Tried::formulas : Tried::forms;
 }
 
-std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) {
+bool is_tried(const Evidence& evidence, const Cause& cause, Tried kind) {
+    return cause.candidates && kind_of(cause) == kind && std::ranges::count(cause.stages, evidence.acts) > 0;
+}
+
+std::vector<Trial> trials_of(const Evidence& evidence, Tried kind, int threads) {
     std::vector<const Cause*> causes;
     for (const Cause& cause : all_causes())
-        if (is_tried(evidence, cause, forms)) causes.push_back(&cause);
+        if (is_tried(evidence, cause, kind)) causes.push_back(&cause);
     std::vector<std::vector<Candidate>> of_cause(causes.size());
     const auto name = [&](std::size_t i) { return causes[i]->name; };
     const std::vector<bool> are_known = evidence.world->attempts().each(
@@ -52,9 +58,9 @@ std::vector<Trial> trials_of(const Evidence& evidence, bool forms, int threads) 
     return trials;
 }
 
-/// Mistakes by name, or forms, each replayed once.
-std::vector<Trial> tried(const Evidence& evidence, bool forms, int threads) {
-    std::vector<Trial> trials = trials_of(evidence, forms, threads);
+/// Those of a kind, each replayed once.
+std::vector<Trial> tried(const Evidence& evidence, Tried kind, int threads) {
+    std::vector<Trial> trials = trials_of(evidence, kind, threads);
     const auto name = [&](std::size_t i) { return trials[i].cause->name; };
     const std::vector<bool> came_to_end =
         evidence.world->attempts().each(trials.size(), threads, share_of_one, 1, name, [&](std::size_t i) {
@@ -305,22 +311,40 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 }  // namespace
 
 std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
-    std::vector<Trial> trials = tried(evidence, false, threads);
-    for (Trial& form : tried(evidence, true, threads)) trials.push_back(std::move(form));
+    std::vector<Trial> trials = tried(evidence, Tried::names, threads);
+    for (Trial& form : tried(evidence, Tried::forms, threads)) trials.push_back(std::move(form));
     return chosen_of(evidence, trials, enough);
 }
 
-SingleCauses::SingleCauses(const Evidence& evidence, int threads) : evidence_(evidence) {
+SingleCauses::SingleCauses(const Evidence& evidence, bool is_first, int threads) : evidence_(evidence) {
     for (const Stage acts : acting_stages(evidence))
         if (acts == evidence.observed || evidence.beneath.empty())
             trials_.emplace_back(acts, std::vector<Trial>());
     // Mistakes by name are cheaper to try, and likelier.
-    for (const bool forms : {false, true}) {
+    for (const Tried kind : {Tried::names, Tried::formulas, Tried::forms}) {
+        if (is_explained()) break;
+        // One number in an output behind the first wrong stage is what a guard in any stage before leaves.
+        if (kind == Tried::formulas && !is_first && is_output(evidence.observed) && one_number_of(evidence))
+            continue;
         for (auto& [acts, trials] : trials_) {
             evidence_.acts = acts;
-            for (Trial& trial : tried(evidence_, forms, threads)) trials.push_back(std::move(trial));
+            for (Trial& trial : tried(evidence_, kind, threads)) trials.push_back(std::move(trial));
         }
     }
+}
+
+/// Whether a formula, or a mistake by name in which nothing was fitted, explains all of it, wherever it is made.
+bool SingleCauses::is_explained() const {
+    Evidence here = evidence_;
+    return std::ranges::any_of(trials_, [&](const auto& of_stage) {
+        here.acts = of_stage.first;
+        return here.direct() && std::ranges::any_of(of_stage.second, [&](const Trial& trial) {
+                   const bool is_choice =
+                       !trial.cause->form && trial.candidate.free_parameters + trial.candidate.fitted > 0;
+                   return !trial.cause->legal && !is_choice && trial.misfit.anywhere() <= noise(here) &&
+                          tells(here, trial);
+               });
+    });
 }
 
 std::vector<Found> SingleCauses::explaining(double share) const {

@@ -62,11 +62,14 @@ struct Trial {
 /// The causes of any stage that may be to blame, each replayed once.
 class SingleCauses {
  public:
-    SingleCauses(const Evidence& evidence, int threads);
+    /// `is_first`: it shows in the first wrong stage.
+    SingleCauses(const Evidence& evidence, bool is_first, int threads);
     /// All that explain so much of what diverges, best first.
     std::vector<Found> explaining(double share) const;
 
  private:
+    bool is_explained() const;
+
     Evidence evidence_;
     std::vector<std::pair<Stage, std::vector<Trial>>> trials_;  ///< of each stage
 };

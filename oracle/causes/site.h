@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,9 @@ class CauseSearch {
         if (check_) check_();
     }
     Attempts& attempts() const { return *attempts_; }
+    /// A formula may be there that was not come to: that counts where nothing else explains what is wrong.
+    void leave_formulas_open() const { leaves_formulas_open_ = true; }
+    bool leaves_formulas_open() const { return leaves_formulas_open_; }
     std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
     /// Rows of q, k, v or dout, exactly, without descales; zeros where there is no such row, or no such head.
     Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
@@ -87,6 +91,7 @@ class CauseSearch {
     Attempts* attempts_;
     std::bitset<stage_count> hidden_;
     std::vector<std::string> left_out_;
+    mutable std::atomic<bool> leaves_formulas_open_ = false;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
     mutable std::recursive_mutex computed_mutex_;  ///< what is computed may be made of what was

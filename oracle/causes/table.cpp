@@ -1,5 +1,7 @@
 #include "oracle/causes/table.h"
 
+#include "oracle/causes/formulas.h"
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -38,12 +40,13 @@ const std::vector<Cause>& all_causes() {
               past_end_causes,    store_causes,       place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
-        for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,
-                                identified_recurrence_causes, state_read_causes, term_read_causes,
-                                identified_coverage_causes, identified_term_causes,
-                                identified_gradient_causes, identified_mask_causes, identified_value_causes,
-                                identified_maximum_causes, identified_type_causes, identified_merge_causes,
-                                identified_merge_read_causes, identified_changed_term_causes, stale_causes}) {
+        for (const auto part :
+             {identified_sum_causes, identified_start_causes, identified_state_causes,
+              identified_recurrence_causes, state_read_causes, term_read_causes, identified_coverage_causes,
+              identified_term_causes, identified_gradient_causes, identified_mask_causes,
+              identified_value_causes, identified_maximum_causes, identified_type_causes,
+              identified_merge_causes, formula_causes, identified_merge_read_causes,
+              identified_changed_term_causes, stale_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Candidate {
     bool is_factor = false;
     /// The cause that it is called by; empty: that of whose candidates it is one.
     std::string_view name = {};
+    /// Of a formula: the condition of the elements that have it, empty: all; and its length.
+    std::string where = {};
+    double bits = 0;
 };
 
 /// A row of the table of causes.

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,14 @@ class RecordedAttention final : public StoredTiles {
 
     bool has(int stage) const override;
     void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override;
+
+    /// Where an element of a stage stands in the recording. `at`: its indices; `block`: of a state, otherwise -1.
+    struct Place {
+        TileId id;
+        std::int64_t row;
+        std::int64_t col;
+    };
+    Place place_of(Stage stage, std::span<const std::int64_t> at, std::int64_t block) const;
 
  private:
     const std::vector<float>& tile_of(Stage stage, const TileId& id) const;

@@ -33,40 +33,45 @@ bool RecordedAttention::has(int stage) const {
 
 void RecordedAttention::read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const {
     const Stage stage = *stages_[std::size_t(tile.stage)];
-    const Problem& p = recording_.problem();
-    const StageInfo info = stage_info(p, stage);
-    const std::int64_t block_cols = tile_shape(p, stage).cols;
+    const std::int64_t block_cols = tile_shape(recording_.problem(), stage).cols;
     std::vector<std::int64_t> at;
     for (const AxisRange& range : tile.indices) at.push_back(range.first);
-    const bool is_copy = at.size() > 4;  // of keys, for each query block
-    const bool is_of_rows = info.per_q_block && !is_copy;
-    const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
     // Elements of one tile of the recording come one after the other.
     std::optional<TileId> read;
     const std::vector<float>* values = nullptr;
     TileShape of_entry{};
     for (std::int64_t i = 0; i < tile.size(); ++i, advance(tile.indices, at)) {
-        TileId id{at[0], at[1], 0, std::max<std::int64_t>(tile.block, 0)};
-        if (is_copy) id.q_block = at[2];
-        const std::int64_t row = at[is_copy ? 3 : 2];
-        (is_of_rows ? id.q_block : id.kv_tile) = row / rows;
-        std::int64_t col = at.size() > 3 ? at.back() : 0;
-        if (is_of_rows && info.per_kv_tile && tile.block < 0) {
-            id.kv_tile = col / p.block_n;
-            col %= p.block_n;
-        }
+        const auto [id, row, col] = place_of(stage, at, tile.block);
         if (read != id) {
             read = id;
             values = &tile_of(stage, id);
             of_entry = tile_extent(entries_[std::size_t(id.batch)], stage, id);
         }
-        if (values->empty() || row % rows >= of_entry.rows || col >= of_entry.cols) continue;
-        const float value = (*values)[std::size_t(row % rows * block_cols + col)];
+        if (values->empty() || row >= of_entry.rows || col >= of_entry.cols) continue;
+        const float value = (*values)[std::size_t(row * block_cols + col)];
         // What m holds before its row has seen a score is no score.
         const bool is_start = stage == Stage::m && value == float(recording_.units().m_start);
         out[std::size_t(i)] = is_start ? -std::numeric_limits<double>::infinity() : double(value);
         known[std::size_t(i)] = 1;
     }
+}
+
+RecordedAttention::Place RecordedAttention::place_of(Stage stage, std::span<const std::int64_t> at,
+                                                     std::int64_t block) const {
+    const Problem& p = recording_.problem();
+    const StageInfo info = stage_info(p, stage);
+    const bool is_copy = at.size() > 4;  // of keys, for each query block
+    const bool is_of_rows = info.per_q_block && !is_copy;
+    const std::int64_t rows = is_of_rows ? p.block_m : p.block_n;
+    Place place{{at[0], at[1], 0, std::max<std::int64_t>(block, 0)}, at[is_copy ? 3 : 2] % rows, 0};
+    if (is_copy) place.id.q_block = at[2];
+    (is_of_rows ? place.id.q_block : place.id.kv_tile) = at[is_copy ? 3 : 2] / rows;
+    place.col = at.size() > 3 ? at.back() : 0;
+    if (is_of_rows && info.per_kv_tile && block < 0) {
+        place.id.kv_tile = place.col / p.block_n;
+        place.col %= p.block_n;
+    }
+    return place;
 }
 
 const std::vector<float>& RecordedAttention::tile_of(Stage stage, const TileId& id) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "dump/schema/error.h"
@@ -36,7 +37,7 @@ bool reads_itself(const Program& program, int number, int axis, std::span<const 
         node.of, [&](int operand) { return operand < 0 || reads_itself(program, operand, axis, stages); });
 }
 
-std::vector<int> stages_of(const Program& program) {
+std::vector<int> all_stages(const Program& program) {
     std::vector<int> stages;
     for (int i = 0; i < int(program.arrays.size()); ++i) {
         if (program.array(i).is_stage) stages.push_back(i);
@@ -46,8 +47,16 @@ std::vector<int> stages_of(const Program& program) {
 
 class Evaluation {
  public:
-    Evaluation(const ProgramCall& call, const ProgramOptions& options, const ObserveTile& observe)
-        : call_(call), program_(call.program), options_(options), observe_(observe) {}
+    Evaluation(const ProgramCall& call, const ProgramOptions& options, std::vector<int> stages,
+               const ObserveTile& observe)
+        : call_(call),
+          program_(call.program),
+          options_(options),
+          observe_(observe),
+          stages_(std::move(stages)) {}
+
+    /// What is known of stages that are not among those.
+    void know(std::map<int, StoredStage> known) { known_ = std::move(known); }
 
     /// Some tiles are computed side by side, and then shown in their order.
     void run() {
@@ -68,7 +77,6 @@ class Evaluation {
  private:
     /// Along axes that every index goes through by itself, as many indices at once as are worth it.
     void choose_tiles() {
-        stages_ = stages_of(program_);
         independent_ = independent_axes(program_, stages_);
         std::int64_t size = largest_stage();
         for (const int axis : independent_) {
@@ -123,7 +131,9 @@ class Evaluation {
         const ObserveTile keep = [&](const ProgramTile& tile, ExpectedTile expected) {
             made.emplace_back(tile, std::move(expected));
         };
-        TileRun(call_, options_, outer, keep).run(stages_);
+        TileRun run(call_, options_, outer, keep);
+        for (const auto& [stage, stored] : known_) run.know(stage, stored);
+        run.run(stages_);
         return made;
     }
 
@@ -173,6 +183,7 @@ class Evaluation {
     const ProgramOptions& options_;
     const ObserveTile& observe_;
     std::vector<int> stages_;
+    std::map<int, StoredStage> known_;
     std::vector<int> independent_;
     std::vector<std::int64_t> steps_;  ///< indices of each at once
     AxisRanges whole_{};
@@ -212,7 +223,54 @@ std::vector<int> independent_axes(const Program& program, std::span<const int> s
 
 void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
                       const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe) {
-    Evaluation(call, options, observe).run();
+    Evaluation(call, options, all_stages(call.program), observe).run();
+}
+
+void evaluate_stage(const ProgramCall& call, const ProgramOptions& options, int stage,
+                    const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe) {
+    const ObserveTile observe_it = [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        if (tile.stage == stage) observe(tile, expected);
+    };
+    Evaluation evaluation(call, options, computed_for(call.program, options.stored, stage), observe_it);
+    if (options.stored != nullptr)
+        evaluation.know(stored_stages(call, options, stored_beside(call.program, *options.stored, stage)));
+    evaluation.run();
+}
+
+bool reads(const Program& program, int number, int array) {
+    if (number < 0) return false;
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && node.what == array) return true;
+    return std::ranges::any_of(node.of, [&](int operand) { return reads(program, operand, array); });
+}
+
+std::vector<int> computed_for(const Program& program, const StoredTiles* stored, int stage) {
+    std::vector<bool> needed(program.arrays.size());
+    std::vector<int> open{stage};
+    while (!open.empty()) {
+        const ProgramArray& reader = program.array(open.back());
+        const bool is_new = !needed[std::size_t(open.back())];
+        needed[std::size_t(open.back())] = true;
+        open.pop_back();
+        for (int i = 0; is_new && i < int(needed.size()); ++i) {
+            const bool is_open = program.array(i).is_stage && (stored == nullptr || !stored->has(i));
+            if (is_open && (reads(program, reader.value, i) || reads(program, reader.start, i)))
+                open.push_back(i);
+        }
+    }
+    std::vector<int> stages;
+    for (int i = 0; i < int(needed.size()); ++i) {
+        if (needed[std::size_t(i)]) stages.push_back(i);
+    }
+    return stages;
+}
+
+std::vector<int> stored_beside(const Program& program, const StoredTiles& stored, int stage) {
+    std::vector<int> stages;
+    for (int i = 0; i < int(program.arrays.size()); ++i) {
+        if (program.array(i).is_stage && i != stage && stored.has(i)) stages.push_back(i);
+    }
+    return stages;
 }
 
 }  // namespace tilescope

@@ -60,6 +60,16 @@ struct ProgramOptions {
 /// Errors: Error where the stages of one tile need more memory than they may take.
 void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
                       const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe);
+/// The same of one stage, and of those that it is computed from.
+void evaluate_stage(const ProgramCall& call, const ProgramOptions& options, int stage,
+                    const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe);
+
+/// The stage, and those that it is computed from and that nobody stored; they rise.
+std::vector<int> computed_for(const Program& program, const StoredTiles* stored, int stage);
+/// Stages that were stored, but for one.
+std::vector<int> stored_beside(const Program& program, const StoredTiles& stored, int stage);
+/// Whether a formula reads an array.
+bool reads(const Program& program, int number, int array);
 
 /// Axes along which these stages are computed for each index by itself: all of them have it, and read each other at the same
 /// index.

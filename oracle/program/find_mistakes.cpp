@@ -63,7 +63,9 @@ class MistakeSearch {
             for (const ProgramRewrite& rewrite : rewrites_of(program_, stage, there)) try_out(rewrite);
         }
         look_closer();
-        return {best(), searched_.sets_none_apart(), besides(), is_cut_off_};
+        FoundMistakes found{best(), searched_.sets_none_apart(), besides(), is_cut_off_, nullptr};
+        found.program = std::make_shared<const Program>(program_);
+        return found;
     }
 
  private:
@@ -128,6 +130,10 @@ class MistakeSearch {
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
         if (found.rewrite.is_start) mistake.becomes = "from " + mistake.becomes;
+        mistake.seen_in = searched_.wrong();
+        mistake.value = found.rewrite.value;
+        mistake.is_start = found.rewrite.is_start;
+        mistake.dtype = found.dtype;
         mistake.is_none = std::isnan(program_.node(found.rewrite.value).number);
         if (found.dtype != declared_.array(found.rewrite.stage).dtype)
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
@@ -138,6 +144,7 @@ class MistakeSearch {
             const std::optional<FoundCondition> condition = condition_of(outcome);
             if (!condition) return false;
             mistake.where = program_text(program_, condition->node);
+            mistake.condition = condition->node;
             mistake.bits += condition->bits;
             otherwise = outcome.unexplained + outcome.open;
         }

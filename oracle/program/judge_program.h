@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,13 @@ struct ProgramMistake {
     double bits = 0;            ///< length of the description
     bool is_none = false;       ///< what is stored is no number by it
 
+    // As nodes of FoundMistakes::program.
+    int seen_in = -1;    ///< array: the stage that is wrong
+    int value = -1;      ///< the formula, or what the state starts from
+    int condition = -1;  ///< of the elements that have it; -1: all
+    bool is_start = false;
+    Dtype dtype = Dtype::f32;  ///< that the result is stored in
+
     bool operator==(const ProgramMistake&) const = default;
 };
 
@@ -72,6 +80,7 @@ struct FoundMistakes {
     /// Where there is no number then; nullopt: no condition tells it.
     std::optional<ProgramMistake> besides{};
     bool is_cut_off = false;  ///< the search took too long, and was not made to its end
+    std::shared_ptr<const Program> program{};
 };
 
 /// How a stage came out, from the best to the worst.

@@ -24,8 +24,8 @@ double bits_among(std::size_t count) {
 constexpr std::size_t most_exchanged = 8;
 /// Operations that are left out at once.
 constexpr int deepest_part = 4;
-/// Numbers of a program that may be a factor elsewhere as well.
-constexpr std::size_t most_numbers = 8;
+/// Numbers that may be a factor, those of the program among them.
+constexpr std::size_t most_factors = 13;
 
 class Rewriter {
  public:
@@ -71,16 +71,25 @@ class Rewriter {
     int axis(int number) { return build_.axis(number); }
     int negative(int x) { return add({.op = ProgramOp::negative, .of = {x, -1, -1}}); }
 
-    /// What kernels multiply with: the powers, the factors between logarithms, and the numbers of this program.
-    std::vector<double> factors() const {
-        std::vector<double> all = {2.0, 0.5, -1.0, std::numbers::log2e, std::numbers::ln2};
-        for (std::size_t i = 0; i < declared_nodes_ && all.size() < 5 + most_numbers; ++i) {
-            const ProgramNode& node = program_.nodes[i];
-            const bool is_factor = node.op == ProgramOp::number && !node.is_whole &&
-                                   std::isfinite(node.number) && node.number > 0 && node.number != 1;
-            if (is_factor && std::ranges::find(all, node.number) == all.end()) all.push_back(node.number);
+    /// What kernels multiply with: powers of two, the factors between logarithms, and the numbers of this program.
+    const std::vector<double>& factors() {
+        if (!factors_.empty()) return factors_;
+        factors_ = {2.0, 0.5, -1.0, std::numbers::log2e, std::numbers::ln2};
+        for (const ProgramArray& array : program_.arrays) {
+            if (array.value >= 0) collect_numbers(array.value);
         }
-        return all;
+        return factors_;
+    }
+    void collect_numbers(int number) {
+        const ProgramNode& node = program_.node(number);
+        const bool is_factor = node.op == ProgramOp::number && !node.is_whole && std::isfinite(node.number) &&
+                               node.number > 0 && node.number != 1;
+        if (is_factor && factors_.size() < most_factors &&
+            std::ranges::find(factors_, node.number) == factors_.end())
+            factors_.push_back(node.number);
+        for (const int operand : node.of) {
+            if (operand >= 0) collect_numbers(operand);
+        }
     }
 
     /// All rewrites of the formula that begins at a node.
@@ -667,10 +676,10 @@ class Rewriter {
 
     Program& program_;
     ProgramBuilder build_{program_};
-    std::size_t declared_nodes_ = program_.nodes.size();
     int stage_;
     const std::vector<bool>& there_;
     std::size_t places_ = 0;
+    std::vector<double> factors_{};
 };
 
 }  // namespace

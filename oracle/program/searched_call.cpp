@@ -18,13 +18,6 @@ constexpr double most_healthy_elements = 1 << 22;
 constexpr std::size_t wrong_tiles = 5;
 constexpr std::size_t other_tiles = 3;
 
-bool reads(const Program& program, int number, int array) {
-    if (number < 0) return false;
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::read && node.what == array) return true;
-    return std::ranges::any_of(node.of, [&](int operand) { return reads(program, operand, array); });
-}
-
 bool is_same(const AxisRanges& one, const AxisRanges& other) {
     return std::ranges::equal(one, other, [](const AxisRange& a, const AxisRange& b) {
         return a.first == b.first && a.count == b.count;
@@ -63,26 +56,8 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
 }
 
 void SearchedCall::choose_stages() {
-    const int count = int(program_.arrays.size());
-    std::vector<bool> needed(program_.arrays.size());
-    std::vector<int> open{wrong_};
-    while (!open.empty()) {
-        const ProgramArray& reader = program_.array(open.back());
-        const bool is_new = !needed[std::size_t(open.back())];
-        needed[std::size_t(open.back())] = true;
-        open.pop_back();
-        for (int i = 0; is_new && i < count; ++i) {
-            if (program_.array(i).is_stage && !stored_.has(i) &&
-                (reads(program_, reader.value, i) || reads(program_, reader.start, i)))
-                open.push_back(i);
-        }
-    }
-    std::vector<int> stored;
-    for (int i = 0; i < count; ++i) {
-        if (needed[std::size_t(i)]) rewritten_.push_back(i);
-        if (program_.array(i).is_stage && i != wrong_ && stored_.has(i)) stored.push_back(i);
-    }
-    known_ = stored_stages(call_, options_, stored);
+    rewritten_ = computed_for(program_, &stored_, wrong_);
+    known_ = stored_stages(call_, options_, stored_beside(program_, stored_, wrong_));
     goes_round_ = rewritten_.back() > wrong_;
 }
 

@@ -112,10 +112,15 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
     if (!is_condition(program_.node(of.node).op))
         return add(of.stage, of.node, build_.chosen(instead, condition->node, of.node),
                    bits + condition->bits, slot);
+    const auto is_always = [&](double truth) {
+        return std::ranges::all_of(values, [=](double value) { return value == truth; });
+    };
     const int elsewhere = build_.add({.op = ProgramOp::opposite, .of = {condition->node, -1, -1}});
-    const int either = build_.of_two(ProgramOp::either, build_.both(instead, condition->node),
-                                     build_.both(of.node, elsewhere));
-    add(of.stage, of.node, either, bits + condition->bits, slot);
+    const int here = is_always(1) ? condition->node : build_.both(instead, condition->node);
+    const int other = is_always(0) ? build_.both(of.node, elsewhere)
+                                   : build_.of_two(ProgramOp::either, here,
+                                                   is_always(1) ? of.node : build_.both(of.node, elsewhere));
+    add(of.stage, of.node, other, bits + condition->bits, slot);
 }
 
 std::vector<ProgramRewrite> solved_rewrites(SearchedCall& searched) {

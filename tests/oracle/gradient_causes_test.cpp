@@ -46,13 +46,13 @@ TEST(GradientCauses, MistakesOfTheKernel) {
         {p_not_masked, {"masked_p_not_zero", "causal_ignored"}},
         {ds_without_delta, {"delta_missing"}},
         {ds_delta_of_next_row, {"numbers_read_elsewhere"}},
-        {ds_without_p, {"ds_combination"}},
+        {ds_without_p, {"formula"}},
         {ds_without_cap, {"cap_derivative_missing"}},
         {dq_not_scaled, {"output_constant"}},
-        {dq_tile_lost, {"terms_weighted"}},
+        {dq_tile_lost, {"formula"}},
         {dk_scaled_twice, {"output_constant"}},
         {dk_of_wrong_heads, {"group_of_other_heads"}},
-        {dk_without_last_block, {"terms_weighted"}},
+        {dk_without_last_block, {"formula"}},
         {dv_untransposed, {"not_transposed"}},
     };
     for (const MadeByKernel& made : cases) {
@@ -157,18 +157,19 @@ TEST(GradientCauses, SumsOfDq) {
     const std::vector<WrongDq> cases = {
         {"columns",
          [](double ds, double k, std::int64_t, std::int64_t col) { return col % 4 == 1 ? 0 : ds * k; }, 0,
-         "terms_weighted (columns 1 of every 4 0 times)"},
+         "formula (dq sum(j: 0.0 where j % 4 == 1 else ds * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"last tile twice",
          [](double ds, double k, std::int64_t kv, std::int64_t) { return (kv == 3 ? 2 : 1) * ds * k; }, 0,
-         "terms_weighted (KV tiles 3 2 times)"},
+         "formula (dq sum(j: ds * k[b, h, i / block_m, j, d] * 2.0 where j / block_n >= 3 else ds * k[b, h, "
+         "i / block_m, j, d]) * 0.25)"},
         {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
-         0, "terms_weighted (columns 12-15 0 times)"},
+         0, "formula (dq sum(j: 0.0 where j % 16 >= 12 else ds * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"magnitude", [](double ds, double k, auto...) { return std::abs(ds) * k; }, 0,
          "function_of_factor (factor |ds|)"},
         {"clamp", [](double ds, double k, auto...) { return std::min(ds, 0.125) * k; }, 0,
          "function_of_factor (factor min(ds, 0.125))"},
         {"first", [](double ds, double k, auto...) { return ds * k; }, 2,
-         "function_of_value (it is dq + 0.5)"},
+         "formula (dq (sum(j: ds * k[b, h, i / block_m, j, d]) + 2.0) * 0.25)"},
     };
     for (const WrongDq& wrong : cases) {
         SCOPED_TRACE(wrong.name);
@@ -191,7 +192,8 @@ TEST(GradientCauses, SumsOfDk) {
          "terms_weighted (rows 0-7 0 times)"},
         {"first block",
          [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
-         "terms_weighted (query blocks 0 0 times)"},
+         "formula (dk sum(n, i: ds[b, g * heads_of_each + n, i, j] * q[b, g * heads_of_each + n, i, d] where "
+         "i >= block_m else 0.0) * 0.25)"},
         {"one head",
          [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
          "group_not_summed (head of the group the last)"},
@@ -217,13 +219,13 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
         {"no delta", [](double p, double dp, double) { return p * dp; }, "delta_missing"},
         {"added", [](double p, double dp, double delta) { return p * (dp + delta); }, "delta_added"},
         {"negated", [](double p, double dp, double delta) { return p * (delta - dp); },
-         "function_of_value (it is -ds)"},
+         "formula (ds p * -(dp - delta) where s > -inf else 0.0)"},
         {"no p", [](double, double dp, double delta) { return dp - delta; },
-         "ds_combination (ds dp - delta)"},
+         "formula (ds dp - delta where s > -inf else 0.0)"},
         {"derivative of p", [](double p, double dp, double) { return p * (1 - p) * dp; },
          "ds_combination (ds p * dp - p * p * dp)"},
         {"scaled", [](double p, double dp, double delta) { return 0.25 * p * (dp - delta); },
-         "function_of_value (it is sm_scale * ds)"},
+         "formula (ds (p * (dp - delta) where s > -inf else 0.0) * 0.25)"},
     };
     for (const WrongDs& wrong : cases) {
         SCOPED_TRACE(wrong.name);

@@ -292,7 +292,8 @@ TEST(IdentifiedProducts, ZerosHaveNoAddress) {
             return col < 4 ? std::pair(std::int64_t(0), std::int64_t(31)) : std::pair(row, col);
         },
         Mask::causal);
-    EXPECT_EQ(named(wrong), "terms_weighted (columns 0-3 0 times)");
+    EXPECT_EQ(named(wrong),
+              "formula (acc acc * rescale + sum(j: 0.0 where j < 4 else p * v[b, h, i / block_m, j, e]))");
 }
 
 /// The maximum of the scores of the row three further on: of the last three rows nothing is known.

@@ -27,7 +27,7 @@ TEST(Identified, WeightsOfHeadElements) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 4; });
     });
-    EXPECT_EQ(run.found(), "terms_weighted: d % 4 + 1 times");
+    EXPECT_EQ(run.found(), "formula: sum(d: q * k[b, h, i / block_m, j, d] * (d % 4 + 1)) * 0.25");
 }
 
 TEST(Identified, WeightsOfHeadElementsThatDoNotRepeat) {
@@ -35,7 +35,7 @@ TEST(Identified, WeightsOfHeadElementsThatDoNotRepeat) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 12; });
     });
-    EXPECT_EQ(run.found(), "terms_weighted: d % 12 + 1 times");
+    EXPECT_EQ(run.found(), "formula: sum(d: q * k[b, h, i / block_m, j, d] * (d % 12 + 1)) * 0.25");
 }
 
 /// The last KV tile has 8 keys and 8 columns behind them, of which K is 0: three count, as where the mask ends too late.
@@ -117,7 +117,9 @@ TEST(Identified, AnAccumulatorWithALimitedFactor) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "rescaled_by_other_factor: max(factor, 0.75)");
+    EXPECT_EQ(
+        run.found(),
+        "formula: acc * (0.75 where rescale < 0.75 else rescale) + sum(j: p * v[b, h, i / block_m, j, e])");
 }
 
 TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
@@ -154,7 +156,7 @@ TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "state_of_other_element: acc[row][d ^ 1]");
+    EXPECT_EQ(run.found(), "formula: acc[b, h, i, e ^ 1] * rescale + sum(j: p * v[b, h, i / block_m, j, e])");
 }
 
 double largest(const KnownRun& run, const TileId& tile, std::int64_t row, std::int64_t first) {
@@ -318,7 +320,7 @@ TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
     run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return std::exp(run.at(Stage::s, tile, row, col) - run.at(Stage::m, tile, row / 4 * 4));
     });
-    EXPECT_EQ(run.found(), "p_of_other_max: m[row / 4 * 4]");
+    EXPECT_EQ(run.found(), "formula: exp(s - m[b, h, i / 4 * 4]) where s > -inf else 0.0");
 }
 
 /// A row whose maximum stays -inf is taken for one that saw no key: P subtracts nothing, which is no second mistake.
@@ -330,7 +332,7 @@ TEST(Identified, AMaximumThatStaysIsTheOnlyMistake) {
     });
     const Report report = diagnosed(with_stages(run.recording, {Stage::s, Stage::m, Stage::p}));
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(report.diagnosis.causes[0].name, "m_stays");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "formula (m m)");
     EXPECT_TRUE(report.diagnosis.then.empty()) << title_of(report.diagnosis.then[0]);
 }
 

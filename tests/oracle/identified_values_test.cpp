@@ -51,17 +51,21 @@ void PrintTo(const OfOneValue& one, std::ostream* stream) {
 }
 
 constexpr OfOneValue functions[] = {
-    {"offset", Stage::s, [](float x) { return x - 0.5f; }, "function_of_value (it is s - 0.5)"},
-    {"both", Stage::s, [](float x) { return 2 * x + 0.25f; }, "function_of_value (it is 2 * s + 0.25)"},
-    {"constant", Stage::v, [](float) { return 0.75f; }, "function_of_value (it is 0.75)"},
-    {"magnitude", Stage::q, [](float x) { return std::abs(x); }, "function_of_value (it is |q|)"},
+    {"offset", Stage::s, [](float x) { return x - 0.5f; },
+     "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) + -2.0) * 0.25)"},
+    {"both", Stage::s, [](float x) { return 2 * x + 0.25f; },
+     "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) * 2.0 + 1.0) * 0.25)"},
+    {"constant", Stage::v, [](float) { return 0.75f; }, "formula (v 0.75)"},
+    {"magnitude", Stage::q, [](float x) { return std::abs(x); }, "formula (q Q * -1.0 where Q < 0.0 else Q)"},
     {"least", Stage::s, [](float x) { return std::max(x, -0.25f); },
-     "function_of_value (it is max(s, -0.25))"},
-    {"most", Stage::k, [](float x) { return std::min(x, 0.5f); }, "function_of_value (it is min(k, 0.5))"},
+     "formula (s (-1.0 where sum(d: q * k[b, h, i / block_m, j, d]) < -1.0 else sum(d: q * k[b, h, i / "
+     "block_m, j, d])) * 0.25)"},
+    {"most", Stage::k, [](float x) { return std::min(x, 0.5f); }, "formula (k 0.5 where K > 0.5 else K)"},
     {"leaky", Stage::s, [](float x) { return x < 0 ? 0.125f * x : x; },
-     "function_of_value (it is 0.125 * s where s < 0)"},
+     "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) * 0.125 where sum(d: q * k[b, h, i / block_m, j, "
+     "d]) < 0.0 else sum(d: q * k[b, h, i / block_m, j, d])) * 0.25)"},
     {"reflected", Stage::o, [](float x) { return x > 0.25f ? 0.5f - x : x; },
-     "function_of_value (it is -o + 0.5 where o > 0.25)"},
+     "formula (o (acc / l * -1.0 + 0.5 where acc / l > 0.25 else acc / l) where l > 0.0 else 0.0)"},
     {"bits_cleared", Stage::s, [](float x) { return with_bits(bits(x) & 0xffc00000u); },
      "function_of_value (it is bits of s & 0xffc00000)"},
     {"bit_inverted", Stage::v, [](float x) { return with_bits(bits(x) ^ 0x00200000u); },
@@ -167,7 +171,7 @@ TEST(IdentifiedPairs, FormsWithOtherNumbersAreTwo) {
     ASSERT_FALSE(report.diagnosis.causes.empty());
     ASSERT_EQ(report.diagnosis.then.size(), 1u) << to_text(report);
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "function_of_value (it is o - 0.5)");
-    EXPECT_EQ(title_of(report.diagnosis.then[0]), "function_of_value (it is lse + 0.25)");
+    EXPECT_EQ(title_of(report.diagnosis.then[0]), "formula (lse m + 0.25 + log(l) where l > 0.0 else -inf)");
 }
 
 /// A row sum that is half of what it should be, where the lanes come together: o is twice what it should be.
@@ -316,7 +320,10 @@ TEST(IdentifiedWhere, BoundsAreSimple) {
     change_stage(wrong, Stage::s, [](float s, const TileId& id, std::int64_t, std::int64_t) {
         return id.kv_tile == 1 && std::abs(s) < 0.25f ? 0.0f : s;
     });
-    EXPECT_EQ(first_title(wrong), "function_of_value (it is 0 where |s| < 0.25)");
+    EXPECT_EQ(
+        first_title(wrong),
+        "formula (s ((0.0 where abs(sum(d: q * k[b, h, i / block_m, j, d])) < 1.0 else sum(d: q * k[b, h, i "
+        "/ block_m, j, d])) where j / block_n == 1 else sum(d: q * k[b, h, i / block_m, j, d])) * 0.25)");
 }
 
 /// What a soft cap takes is rounded, which the scores behind it do not show.
@@ -345,9 +352,9 @@ MemoryRecording divided_by(const std::function<float(float)>& divisor) {
 
 TEST(IdentifiedMerges, NameWhatTheOutputIsDividedBy) {
     EXPECT_EQ(first_title(divided_by([](float l) { return 2 * l + 1; })),
-              "output_of_other_sum (o acc / (2 * l + 1))");
+              "formula (o acc / (l * 2.0 + 1.0) where l > 0.0 else 0.0)");
     EXPECT_EQ(first_title(divided_by([](float l) { return std::max(l, 12.0f); })),
-              "output_of_other_sum (o acc / (max(l, 12)))");
+              "formula (o acc / (12.0 where l < 12.0 else l) where l > 0.0 else 0.0)");
     EXPECT_EQ(first_title(divided_by([](float l) { return 1 / l; })), "output_of_other_sum (o acc * l)");
 }
 
@@ -360,7 +367,7 @@ TEST(IdentifiedMerges, NameWhatLseIsMadeOf) {
         return peek(recording, Stage::m, tile, row, 0) - std::log(peek(recording, Stage::l, tile, row, 0)) +
                1;
     });
-    EXPECT_EQ(first_title(recording), "lse_combination (lse m - log(l) + 1)");
+    EXPECT_EQ(first_title(recording), "formula (lse m + (log(l) * -1.0 + 1.0) where l > 0.0 else -inf)");
 }
 
 /// A function with noise on it, of the size of what it changes, is none.

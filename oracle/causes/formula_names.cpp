@@ -1,0 +1,90 @@
+#include "oracle/causes/formula_names.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace tilescope {
+
+namespace {
+
+/// Parts of two formulas that stand in each other's place; what is around them is the same.
+struct ChangedPart {
+    int was;
+    int is;
+};
+
+void collect_changed(const Program& program, int was, int is, std::vector<ChangedPart>& changed) {
+    if (was == is) return;
+    const ProgramNode& one = program.node(was < 0 ? is : was);
+    const ProgramNode& other = program.node(is < 0 ? was : is);
+    const bool is_alike = was >= 0 && is >= 0 && one.op == other.op && one.what == other.what &&
+                          one.op != ProgramOp::read && one.list == other.list;
+    if (!is_alike) {
+        changed.push_back({was, is});
+        return;
+    }
+    for (std::size_t i = 0; i < one.of.size(); ++i) collect_changed(program, one.of[i], other.of[i], changed);
+}
+
+bool takes_axis(const Program& program, int number, std::string_view axis) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::axis) return program.axes[std::size_t(node.what)].name == axis;
+    return std::ranges::any_of(
+        node.of, [&](int operand) { return operand >= 0 && takes_axis(program, operand, axis); });
+}
+
+/// Of an input whose name begins so, with another index where that of the head stands, and nowhere else.
+bool reads_other_head(const Program& program, const ChangedPart& part, std::string_view array) {
+    if (part.was < 0 || part.is < 0) return false;
+    const ProgramNode& was = program.node(part.was);
+    const ProgramNode& is = program.node(part.is);
+    const bool is_read = was.op == ProgramOp::read && is.op == ProgramOp::read && was.what == is.what &&
+                         !is.is_flat && std::string_view(program.array(was.what).name).starts_with(array);
+    if (!is_read) return false;
+    for (std::size_t i = 0; i < was.list.size(); ++i) {
+        if (was.list[i] != is.list[i] && !takes_axis(program, was.list[i], "h")) return false;
+    }
+    return true;
+}
+
+bool takes_other_base(const Program& program, const ChangedPart& part) {
+    if (part.was < 0 || part.is < 0) return false;
+    const ProgramNode& was = program.node(part.was);
+    const ProgramNode& is = program.node(part.is);
+    const auto is_exponential = [](const ProgramNode& node) {
+        return node.op == ProgramOp::call && (ProgramFunction(node.what) == ProgramFunction::exp ||
+                                              ProgramFunction(node.what) == ProgramFunction::exp2);
+    };
+    return is_exponential(was) && is_exponential(is) && was.of == is.of;
+}
+
+/// Inputs whose name begins so, and what it is called where a stage reads them for another head; no stage: any.
+struct OtherHead {
+    std::string_view array;
+    std::string_view stage;
+    std::string_view name;
+};
+constexpr std::array<OtherHead, 5> other_heads = {{{"descale_v", "acc", "descale_v_of_other_head"},
+                                                   {"descale_", "", "descale_of_other_head"},
+                                                   {"slope", "", "alibi_of_other_head"},
+                                                   {"sink", "", "sink_of_other_head"},
+                                                   {"bias", "", "bias_of_other_head"}}};
+
+}  // namespace
+
+std::string_view name_of_formula(const Program& program, std::string_view made_in, int declared, int becomes) {
+    std::vector<ChangedPart> changed;
+    collect_changed(program, declared, becomes, changed);
+    if (changed.empty()) return {};
+    const auto all = [&](const auto& is) { return std::ranges::all_of(changed, is); };
+    for (const auto& [array, stage, name] : other_heads) {
+        if (!stage.empty() && stage != made_in) continue;
+        if (all([&](const ChangedPart& part) { return reads_other_head(program, part, array); }))
+            return name;
+    }
+    if (all([&](const ChangedPart& part) { return takes_other_base(program, part); })) return "exp_base";
+    return {};
+}
+
+}  // namespace tilescope

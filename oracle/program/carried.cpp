@@ -1,0 +1,109 @@
+#include "oracle/program/carried.h"
+
+#include <algorithm>
+#include <map>
+
+#include "oracle/program/build.h"
+
+namespace tilescope {
+
+namespace {
+
+int size_named(const Program& program, const std::string& name) {
+    const auto found = std::ranges::find(program.sizes, name);
+    return found == program.sizes.end() ? -1 : int(found - program.sizes.begin());
+}
+
+int axis_named(const Program& program, const std::string& name) {
+    const auto found = std::ranges::find(program.axes, name, &ProgramAxis::name);
+    return found == program.axes.end() ? -1 : int(found - program.axes.begin());
+}
+
+class Carrier {
+ public:
+    Carrier(const Program& from, Program& to) : from_(from), to_(to), build_(to) {
+        for (const ProgramAxis& axis : from.axes) {
+            const int there = axis_named(to, axis.name);
+            if (there < 0) continue;
+            pair(axis.extent, to.axes[std::size_t(there)].extent);
+            pair(axis.block, to.axes[std::size_t(there)].block);
+        }
+        for (const ProgramArray& array : from.arrays) {
+            const int there = to.array_named(array.name);
+            if (there < 0) continue;
+            pair(array.value, to.array(there).value);
+            pair(array.start, to.array(there).start);
+        }
+    }
+
+    bool has_failed() const { return has_failed_; }
+
+    int carry(int number) {
+        if (number < 0) return -1;
+        const auto known = pairs_.find(number);
+        if (known != pairs_.end()) return known->second;
+        ProgramNode node = from_.node(number);
+        node.what = there(node);
+        for (int& operand : node.of) operand = carry(operand);
+        const bool is_read = node.op == ProgramOp::read;
+        for (int& one : node.list) {
+            one = is_read ? carry(one) : axis_named(to_, from_.axes[std::size_t(one)].name);
+            has_failed_ = has_failed_ || one < 0;
+        }
+        return build_.add(std::move(node));
+    }
+
+ private:
+    /// The number that what a node names has there.
+    int there(const ProgramNode& node) {
+        int found = node.what;
+        if (node.op == ProgramOp::size) found = size_named(to_, from_.sizes[std::size_t(node.what)]);
+        if (node.op == ProgramOp::axis) found = axis_named(to_, from_.axes[std::size_t(node.what)].name);
+        if (node.op == ProgramOp::read) found = to_.array_named(from_.array(node.what).name);
+        has_failed_ = has_failed_ || (found < 0 && node.what >= 0);
+        return found;
+    }
+
+    bool is_alike(const ProgramNode& one, const ProgramNode& other) {
+        if (one.op != other.op || one.list.size() != other.list.size()) return false;
+        const bool names = one.op == ProgramOp::size || one.op == ProgramOp::axis || one.op == ProgramOp::read;
+        return names ? there(one) == other.what : one.what == other.what;
+    }
+
+    /// As far down as both are alike.
+    void pair(int one, int other) {
+        if (one < 0 || other < 0 || !is_alike(from_.node(one), to_.node(other)) ||
+            !pairs_.emplace(one, other).second)
+            return;
+        const ProgramNode& of = from_.node(one);
+        for (std::size_t i = 0; i < of.of.size(); ++i) pair(of.of[i], to_.node(other).of[i]);
+        for (std::size_t i = 0; i < of.list.size() && of.op == ProgramOp::read; ++i)
+            pair(of.list[i], to_.node(other).list[i]);
+    }
+
+    const Program& from_;
+    Program& to_;
+    ProgramBuilder build_;
+    std::map<int, int> pairs_;
+    bool has_failed_ = false;
+};
+
+}  // namespace
+
+std::optional<CarriedMistake> carried(const Program& found_in, const ProgramMistake& mistake,
+                                      const Program& declared) {
+    CarriedMistake result{declared};
+    const int made_in = declared.array_named(found_in.array(mistake.stage).name);
+    result.stage = declared.array_named(found_in.array(mistake.seen_in).name);
+    if (made_in < 0 || result.stage < 0) return std::nullopt;
+    Carrier carrier(found_in, result.program);
+    const int value = carrier.carry(mistake.value);
+    result.condition = carrier.carry(mistake.condition);
+    if (carrier.has_failed()) return std::nullopt;
+    ProgramArray& array = result.program.arrays[std::size_t(made_in)];
+    (mistake.is_start ? array.start : array.value) = value;
+    array.dtype = mistake.dtype;
+    return result;
+}
+
+}  // namespace tilescope
