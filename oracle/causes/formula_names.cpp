@@ -73,15 +73,15 @@ constexpr std::array<OtherHead, 5> other_heads = {{{"descale_v", "acc", "descale
 
 }  // namespace
 
-std::string_view name_of_formula(const Program& program, std::string_view made_in, int declared, int becomes) {
+std::string_view name_of_formula(const Program& program, std::string_view made_in, int declared,
+                                 int becomes) {
     std::vector<ChangedPart> changed;
     collect_changed(program, declared, becomes, changed);
     if (changed.empty()) return {};
     const auto all = [&](const auto& is) { return std::ranges::all_of(changed, is); };
     for (const auto& [array, stage, name] : other_heads) {
         if (!stage.empty() && stage != made_in) continue;
-        if (all([&](const ChangedPart& part) { return reads_other_head(program, part, array); }))
-            return name;
+        if (all([&](const ChangedPart& part) { return reads_other_head(program, part, array); })) return name;
     }
     if (all([&](const ChangedPart& part) { return takes_other_base(program, part); })) return "exp_base";
     return {};

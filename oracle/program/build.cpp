@@ -1,6 +1,7 @@
 #include "oracle/program/build.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -157,11 +158,18 @@ int ProgramBuilder::with_node(int formula, int node, int instead) {
                        ? copy.of[0]
                        : copy.of[2];
     }
-    // What is 0 is not added, and what is 1 is not multiplied with.
+    // What is 0 is not added, what is 1 is not multiplied with, and 0 times a number is 0.
     const auto is = [&](int operand, double number) {
         const ProgramNode& of = program_.node(operand);
         return of.op == ProgramOp::number && !of.is_whole && of.number == number;
     };
+    const auto is_finite = [&](int operand) {
+        const ProgramNode& of = program_.node(operand);
+        return of.is_whole || (of.op == ProgramOp::number && std::isfinite(of.number));
+    };
+    if (copy.op == ProgramOp::times && is(copy.of[0], 0) && is_finite(copy.of[1])) return copy.of[0];
+    if (copy.op == ProgramOp::times && is(copy.of[1], 0) && is_finite(copy.of[0])) return copy.of[1];
+    if (copy.op == ProgramOp::quotient && is(copy.of[0], 0) && is_finite(copy.of[1])) return copy.of[0];
     const bool adds = copy.op == ProgramOp::plus || copy.op == ProgramOp::minus;
     const bool multiplies = copy.op == ProgramOp::times || copy.op == ProgramOp::quotient;
     if ((adds && is(copy.of[1], 0)) || (multiplies && is(copy.of[1], 1))) return copy.of[0];

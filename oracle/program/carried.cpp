@@ -66,7 +66,8 @@ class Carrier {
 
     bool is_alike(const ProgramNode& one, const ProgramNode& other) {
         if (one.op != other.op || one.list.size() != other.list.size()) return false;
-        const bool names = one.op == ProgramOp::size || one.op == ProgramOp::axis || one.op == ProgramOp::read;
+        const bool names =
+            one.op == ProgramOp::size || one.op == ProgramOp::axis || one.op == ProgramOp::read;
         return names ? there(one) == other.what : one.what == other.what;
     }
 

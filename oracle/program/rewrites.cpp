@@ -558,17 +558,15 @@ class Rewriter {
                 const int from = program_.axes[i].extent;
                 const int less = program_.axes[k].extent;
                 if (from == less || program_.axes[i].block < 0 || program_.axes[k].block < 0) continue;
-                all.push_back({of_two(ProgramOp::minus, of_two(ProgramOp::plus, index, from), less), 2});
+                all.push_back({of_two(ProgramOp::minus, of_two(ProgramOp::plus, index, from), less), 6});
             }
         }
     }
 
     void collect_sums(int number, std::vector<int>& sums) const {
         const ProgramNode& node = program_.node(number);
-        if (node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
+        if (node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus))
             sums.push_back(number);
-            return;
-        }
         for (const int operand : node.of) {
             if (operand >= 0 && node.op != ProgramOp::read) collect_sums(operand, sums);
         }

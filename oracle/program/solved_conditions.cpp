@@ -32,13 +32,29 @@ void collect_axes(const Program& program, int number, std::vector<int>& axes) {
     }
 }
 
-/// Itself; without an axis, with another number in the place of one, or with one divided by a size of the call, or its rest.
+/// Terms of a sum of whole numbers, alone and with others left out.
+void add_terms(const Program& program, int number, std::vector<Side>& sides) {
+    const ProgramNode& node = program.node(number);
+    if (node.op != ProgramOp::plus && node.op != ProgramOp::minus) return;
+    sides.push_back({node.of[0], bits_of_left_out});
+    add_terms(program, node.of[0], sides);
+}
+
+/// Itself; without terms or an axis, with another number in the place of one, or with one divided by a size of the call, or its rest.
 std::vector<Side> sides_like(RewriteOffers& offers, const NodeSamples& of, int own) {
     ProgramBuilder& build = offers.build();
     const Program& program = offers.program();
     std::vector<Side> sides{{own}};
+    add_terms(program, own, sides);
     std::vector<int> axes;
     collect_axes(program, own, axes);
+    for (std::size_t i = sides.size(); i-- > 1;) {
+        for (const int axis : axes) {
+            if (program.axes[std::size_t(axis)].block >= 0)
+                sides.push_back(
+                    {build.at_index(sides[i].node, axis, build.within_block(axis)), bits_of_left_out});
+        }
+    }
     for (const int axis : axes) {
         sides.push_back({build.at_index(own, axis, build.whole(0)), bits_of_left_out});
         for (const int other : of.axes) {
@@ -116,7 +132,8 @@ std::vector<Side> moved_sides(RewriteOffers& offers, const Side& side, std::int6
     const std::vector<ProgramAxis>& axes = offers.program().axes;
     for (std::size_t i = 0; i < axes.size(); ++i) {
         for (std::size_t k = 0; k < axes.size(); ++k) {
-            if (call.extents[i] - call.extents[k] != by) continue;
+            const bool are_cut = axes[i].block >= 0 && axes[k].block >= 0;
+            if (!are_cut || call.extents[i] - call.extents[k] != by) continue;
             const int from = build.of_two(ProgramOp::plus, side.node, axes[i].extent);
             all.push_back(
                 {build.of_two(ProgramOp::minus, from, axes[k].extent), side.bits + bits_of_extents});

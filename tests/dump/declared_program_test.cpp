@@ -72,6 +72,14 @@ TEST(Program, AStateMayGoBackwards) {
     EXPECT_EQ(program.array(program.array_named("h")).dtype, Dtype::f16);
 }
 
+TEST(Program, AnInputIsReadByTheNumberOfAnElement) {
+    const Program program =
+        parse_program("axes i: n; j: m\ninput x[i, j]\nstage y[i, j] = x.flat[j * n + i] + x\noutput y");
+    const ProgramArray& y = program.array(program.array_named("y"));
+    EXPECT_EQ(program_text(program, y.value), "x.flat[j * n + i] + x");
+    EXPECT_TRUE(program.node(program.node(y.value).of[0]).is_flat);
+}
+
 TEST(Program, AStateIsReadAtTheBlockOfAnIndex) {
     const std::string read = "h.after(min((z + 1) * 16, tokens) - 1) + h.before(0)";
     const Program program = parse_program(
@@ -168,6 +176,9 @@ TEST(Program, ErrorsSayWhereTheyAre) {
         {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.after(0.5)\noutput z", 4,
          19},
         {"axes i: n by 8\ninput x[i]\nstage y over i = y + sum(i: x)\nstage z = y.after(i)\noutput z", 4, 19},
+        {"axes i: n\ninput x[i]\nstage y[i] = x.flat[i, 0]\noutput y", 3, 14},
+        {"axes i: n\ninput x[i]\nstage y[i] = x.flat[0.5]\noutput y", 3, 21},
+        {"axes i: n\ninput x[i]\nstage z[i] = x\nstage y[i] = z.flat[i]\noutput y", 4, 16},
         {"axes i: n by 8\ninput x[i]\nstage y over i back = y + sum(i: x)\noutput y", 3, 16},
         {"axes i: n\ninput between[i]\nstage y[i] = 1.0\noutput y", 2, 7},
     };

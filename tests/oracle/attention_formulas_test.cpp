@@ -1,0 +1,112 @@
+// The search for formulas in attention: what stands otherwise in a kernel is said as the program's own formula with that in it.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "oracle/causes/prediction.h"
+#include "oracle/program/attention.h"
+#include "oracle/program/carried.h"
+#include "oracle/program/find_mistakes.h"
+#include "oracle/program/judge_program.h"
+#include "tests/oracle/planted_calls.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 5;
+
+struct MadeOtherwise {
+    Mistake mistake;
+    std::size_t shape;  ///< of planted_shapes()
+    std::string_view stage;
+    std::string_view formula;  ///< is, or has this in it
+    std::string_view where = "";
+};
+
+constexpr MadeOtherwise table[] = {
+    {Mistake::k_bshd_as_bhsd, 0, "k",
+     "K.flat[((b * seqlen_kv + j) * (heads / group) + h / group) * head_dim + d]"},
+    {Mistake::v_descale_of_other_head, 0, "v", "descale_v.flat[(b * (heads / group) + h / group + 1) % 4]"},
+    {Mistake::causal_top_left, 0, "s", " where j <= i and j >= i - 8 else -inf"},
+    {Mistake::causal_bottom_right, 2, "s", " where j <= i + seqlen_kv - seqlen_q and j >= i + seqlen_kv - seqlen_q - 16"},
+    {Mistake::mask_one_less, 2, "s", " where j < i + seqlen_kv - seqlen_q else -inf"},
+    {Mistake::window_exclusive, 0, "s",
+     "j < i + seqlen_kv - seqlen_q + 4 and j > i + seqlen_kv - seqlen_q - 9"},
+    {Mistake::mask_tile_local, 0, "s", " where j % block_n <= i % block_m else -inf"},
+    {Mistake::cap_missing, 1, "s", "sum(d: q * k[b, h, i / block_m, j, d])"},
+    {Mistake::k_wrong_leading_dimension, 1, "s", "(j % block_n * (head_dim - 8) + d) % head_dim"},
+    {Mistake::first_fragment_only, 1, "s", "sum(d: 0.0)", "not (i % 32 < 16 and j % 32 < 16)"},
+    {Mistake::m_in_other_base, 0, "m", "max(j: s) * 1.4426950408889634"},
+    {Mistake::lse_sink_missing, 0, "lse", "log(l"},
+};
+
+/// Of the first input that shows it.
+struct Shown {
+    KernelRun run;
+    AttentionProgram declared;
+};
+std::optional<Shown> shown(const MadeOtherwise& row, std::uint64_t of_seed) {
+    const MistakeInfo& mistake = mistake_info(row.mistake);
+    for (const PlantedInput& input : planted_inputs()) {
+        const Call call = planted_call(mistake, input, planted_shapes()[row.shape], of_seed);
+        const KernelRun healthy = run_kernel(call);
+        KernelRun planted = run_kernel(call, {row.mistake});
+        if (guilty_stages(healthy, planted) != std::vector{*stage_from_name(row.stage)}) continue;
+        AttentionProgram declared = attention_program(planted.recording);
+        return Shown{std::move(planted), std::move(declared)};
+    }
+    return std::nullopt;
+}
+
+TEST(AttentionFormulas, SayWhatStandsOtherwise) {
+    for (const MadeOtherwise& row : table) {
+        SCOPED_TRACE(to_string(row.mistake));
+        const std::optional<Shown> kernel = shown(row, seed);
+        ASSERT_TRUE(kernel && kernel->declared.text);
+        const Program program = parse_program(*kernel->declared.text);
+        const AttentionInputs given = attention_inputs(kernel->run.recording);
+        const ProgramCall call = bind_program(program, given.inputs, given.sizes);
+        const RecordedAttention stored(kernel->run.recording, program);
+        const ProgramReport report = judge_program(call, stored);
+        ASSERT_GE(report.first_wrong, 0);
+        EXPECT_EQ(program.array(report.first_wrong).name, row.stage);
+        const FoundMistakes found = find_mistakes(call, stored, report);
+        ASSERT_FALSE(found.mistakes.empty());
+        const ProgramMistake& first = found.mistakes.front();
+        EXPECT_NE(first.becomes.find(row.formula), std::string::npos) << first.becomes;
+        EXPECT_EQ(first.where, row.where);
+        // It goes into the same program again, and is the same there.
+        const std::optional<CarriedMistake> again = carried(*found.program, first, program);
+        ASSERT_TRUE(again);
+        const ProgramArray& array = again->program.array(first.stage);
+        EXPECT_EQ(program_text(again->program, array.value), first.becomes);
+    }
+}
+
+/// A formula that was found in one call holds in another one of the same kernel, of other lengths.
+TEST(AttentionFormulas, HoldInAnotherRecording) {
+    const MadeOtherwise row{Mistake::k_bshd_as_bhsd, 0, "k", ""};
+    const std::optional<Shown> first = shown(row, seed);
+    ASSERT_TRUE(first);
+    CauseOptions options;
+    options.without = {"bshd_as_bhsd", "operand_addresses", "elements_moved"};
+    const Diagnosis diagnosis =
+        find_causes(first->run.recording, judge(first->run.recording, one_thread()), options);
+    ASSERT_FALSE(diagnosis.causes.empty());
+    ASSERT_EQ(diagnosis.causes[0].name, "formula");
+    PlantedShape longer = planted_shapes()[0];
+    longer.seqlen_kv = 47;
+    const MistakeInfo& mistake = mistake_info(row.mistake);
+    const Call call = planted_call(mistake, planted_inputs()[0], longer, seed + 8);
+    const KernelRun second = run_kernel(call, {row.mistake});
+    const Prediction prediction =
+        predict(diagnosis.causes[0], first->run.recording.problem(), second.recording,
+                judge(second.recording, one_thread()), options);
+    EXPECT_GT(prediction.wrong, 0);
+    EXPECT_TRUE(prediction.holds()) << prediction.left << " of " << prediction.wrong << " are left";
+}
+
+}  // namespace
+}  // namespace tilescope::test
