@@ -1,5 +1,7 @@
 #include "oracle/program/alternatives.h"
 
+#include <cmath>
+
 namespace tilescope {
 
 std::vector<ProgramFunction> functions_like(ProgramFunction function) {
@@ -45,6 +47,93 @@ std::vector<ProgramOp> comparisons_like(ProgramOp op) {
         default:
             return {ProgramOp::equal};
     }
+}
+
+std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& program, int index,
+                                      const AxisSet& fixed, int extent) {
+    std::vector<Alternative> all{{build.whole(0)}};
+    for (const std::int64_t by : {1, -1}) all.push_back({build.moved(index, by)});
+    all.push_back({build.of_two(ProgramOp::larger, build.moved(index, -1), build.whole(0)), 1});
+    if (extent >= 0) {
+        all.push_back({build.of_two(ProgramOp::smaller, build.moved(index, 1), build.moved(extent, -1)), 1});
+        all.push_back({build.of_two(ProgramOp::rest, build.moved(index, 1), extent), 1});
+        all.push_back({build.of_two(ProgramOp::rest,
+                                    build.of_two(ProgramOp::plus, index, build.moved(extent, -1)), extent),
+                       2});
+    }
+    for (const std::int64_t by : {2, 4, 8, 16, 32}) {
+        const double bits = 1 + std::log2(double(by));
+        all.push_back(
+            {build.of_two(ProgramOp::times, build.of_two(ProgramOp::quotient, index, build.whole(by)),
+                          build.whole(by)),
+             bits});
+        all.push_back({build.of_two(ProgramOp::rest, index, build.whole(by)), bits});
+        all.push_back({build.of_two(ProgramOp::exclusive, index, build.whole(by)), bits});
+    }
+    for (const std::int64_t by : {2, 4})
+        all.push_back({build.of_two(ProgramOp::quotient, index, build.whole(by)), 2});
+    for (std::size_t i = 0; i < program.axes.size(); ++i) {
+        if (!fixed[i]) continue;
+        const bool is_own = program.axis_of(index) == int(i);
+        if (!is_own) all.push_back({build.axis(int(i)), 1});
+        if (program.axes[i].block < 0) continue;
+        const int block = program.axes[i].block;
+        all.push_back({build.of_two(ProgramOp::rest, build.axis(int(i)), block), is_own ? 1.0 : 3.0});
+        all.push_back({build.of_two(ProgramOp::minus, index, block), is_own ? 1.0 : 3.0});
+        all.push_back({build.of_two(ProgramOp::plus, index, block), is_own ? 1.0 : 3.0});
+    }
+    const ProgramNode node = program.node(index);
+    if (node.op != ProgramOp::quotient && node.op != ProgramOp::rest) return all;
+    const bool divides = node.op == ProgramOp::quotient;
+    all.push_back({build.of_two(divides ? ProgramOp::rest : ProgramOp::quotient, node.of[0], node.of[1])});
+    all.push_back({node.of[0]});
+    all.push_back(
+        {build.of_two(node.op, node.of[0], build.of_two(ProgramOp::times, node.of[1], build.whole(2))), 1});
+    return all;
+}
+
+std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Program& program, int index) {
+    std::vector<Alternative> all;
+    for (std::size_t i = 0; i < program.axes.size(); ++i) {
+        for (std::size_t k = 0; k < program.axes.size(); ++k) {
+            const int from = program.axes[i].extent;
+            const int less = program.axes[k].extent;
+            if (from == less || program.axes[i].block < 0 || program.axes[k].block < 0) continue;
+            all.push_back(
+                {build.of_two(ProgramOp::minus, build.of_two(ProgramOp::plus, index, from), less), 6});
+        }
+    }
+    return all;
+}
+
+std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& program,
+                                         const ProgramNode& node) {
+    std::vector<Alternative> all;
+    if (node.list.size() < 2) return all;
+    const std::size_t rows = node.list.size() - 2;
+    const int along = program.axis_of(node.list[rows]);
+    const int feature = program.axis_of(node.list[rows + 1]);
+    if (along < 0 || feature < 0 || program.axes[std::size_t(along)].block < 0) return all;
+    const int block = program.axes[std::size_t(along)].block;
+    const int cols = program.axes[std::size_t(feature)].extent;
+    const int first = build.of_two(ProgramOp::times, build.block_of(along), block);
+    const int row = build.within_block(along);
+    const int col = build.axis(feature);
+    const auto at = [&](int address, double bits) {
+        ProgramNode read = node;
+        read.list[rows] =
+            build.of_two(ProgramOp::plus, first, build.of_two(ProgramOp::quotient, address, cols));
+        read.list[rows + 1] = build.of_two(ProgramOp::rest, address, cols);
+        all.push_back({build.add(read), bits});
+    };
+    const auto linear = [&](int outer, int by, int inner) {
+        return build.of_two(ProgramOp::plus, build.of_two(ProgramOp::times, outer, by), inner);
+    };
+    at(linear(col, block, row), 2);
+    at(linear(col, cols, row), 2);
+    at(linear(row, block, col), 2);
+    for (const std::int64_t by : {1, -1, 8, -8}) at(linear(row, build.moved(cols, by), col), 2);
+    return all;
 }
 
 }  // namespace tilescope

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <bitset>
 #include <vector>
 
-#include "dump/schema/program.h"
+#include "oracle/program/build.h"
 
 namespace tilescope {
 
@@ -11,5 +12,22 @@ std::vector<ProgramFunction> functions_like(ProgramFunction function);
 
 /// The comparisons that a kernel may have in place of one.
 std::vector<ProgramOp> comparisons_like(ProgramOp op);
+
+/// What may stand in place of a node, and the bits of the numbers in it.
+struct Alternative {
+    int node = -1;
+    double bits = 0;
+};
+using AxisSet = std::bitset<ProgramLimits::axes>;
+
+/// What kernels mistake an index for. `fixed`: axes that have an index there; `extent`: how many indices there are, -1: it is not known.
+std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& program, int index,
+                                      const AxisSet& fixed, int extent);
+/// An index that is off by what two extents differ by.
+std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Program& program, int index);
+/// A tile of rows that are cut into blocks, whose rows and columns are exchanged, or whose rows have another length; none of a read that is not
+/// of such a tile.
+std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& program,
+                                         const ProgramNode& read);
 
 }  // namespace tilescope

@@ -1,7 +1,6 @@
 #include "oracle/program/rewrites.h"
 
 #include <algorithm>
-#include <bitset>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -13,7 +12,7 @@ namespace tilescope {
 
 namespace {
 
-using Axes = std::bitset<ProgramLimits::axes>;
+using Axes = AxisSet;
 
 /// Of one thing that stands otherwise: its place among the nodes, and what it becomes among what is tried there.
 double bits_among(std::size_t count) {
@@ -375,8 +374,9 @@ class Rewriter {
     void of_indices(const ProgramNode& node, const Axes& fixed, std::vector<ProgramRewrite>& found) {
         for (std::size_t i = 0; i < node.list.size(); ++i) {
             std::vector<Tried> here;
-            for (const Index& index : indices_like(
-                     node.list[i], fixed, node.is_flat ? -1 : build_.extent_of(node.what, i, node.list[i]))) {
+            for (const Alternative& index :
+                 indices_like(build_, program_, node.list[i], fixed,
+                              node.is_flat ? -1 : build_.extent_of(node.what, i, node.list[i]))) {
                 ProgramNode read = node;
                 read.list[i] = index.node;
                 here.push_back({add(read), "index", index.bits});
@@ -386,82 +386,16 @@ class Rewriter {
                 std::swap(read.list[i], read.list[k]);
                 here.push_back({add(read), "index"});
             }
-            if (i + 2 == node.list.size()) of_tile(node, here);
+            // Maps of a tile have both of its indices.
+            const bool is_of_rows = i + 2 == node.list.size();
+            for (const Alternative& read :
+                 is_of_rows ? tile_reads_like(build_, program_, node) : std::vector<Alternative>())
+                here.push_back({read.node, "index", read.bits});
             ++places_;
             for (const Tried& one : here)
                 found.push_back(
                     {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
         }
-    }
-
-    /// A tile of rows that are cut into blocks, whose rows and columns are exchanged, or whose rows have another length.
-    void of_tile(const ProgramNode& node, std::vector<Tried>& all) {
-        const std::size_t rows = node.list.size() - 2;
-        const int along = program_.axis_of(node.list[rows]);
-        const int feature = program_.axis_of(node.list[rows + 1]);
-        if (along < 0 || feature < 0 || program_.axes[std::size_t(along)].block < 0) return;
-        const int block = program_.axes[std::size_t(along)].block;
-        const int cols = program_.axes[std::size_t(feature)].extent;
-        const int first = of_two(ProgramOp::times, build_.block_of(along), block);
-        const int row = build_.within_block(along);
-        const int col = axis(feature);
-        const auto at = [&](int address, double bits) {
-            ProgramNode read = node;
-            read.list[rows] = of_two(ProgramOp::plus, first, of_two(ProgramOp::quotient, address, cols));
-            read.list[rows + 1] = of_two(ProgramOp::rest, address, cols);
-            all.push_back({add(read), "index", bits});
-        };
-        const auto linear = [&](int outer, int by, int inner) {
-            return of_two(ProgramOp::plus, of_two(ProgramOp::times, outer, by), inner);
-        };
-        at(linear(col, block, row), 2);
-        at(linear(col, cols, row), 2);
-        at(linear(row, block, col), 2);
-        for (const std::int64_t by : {1, -1, 8, -8}) at(linear(row, moved(cols, by), col), 2);
-    }
-
-    /// What may stand in place of an index, and the bits of the numbers in it.
-    struct Index {
-        int node;
-        double bits = 0;
-    };
-
-    std::vector<Index> indices_like(int index, const Axes& fixed, int extent) {
-        std::vector<Index> all{{whole(0)}};
-        for (const std::int64_t by : {1, -1}) all.push_back({moved(index, by)});
-        all.push_back({of_two(ProgramOp::larger, moved(index, -1), whole(0)), 1});
-        if (extent >= 0) {
-            all.push_back({of_two(ProgramOp::smaller, moved(index, 1), moved(extent, -1)), 1});
-            all.push_back({of_two(ProgramOp::rest, moved(index, 1), extent), 1});
-            all.push_back(
-                {of_two(ProgramOp::rest, of_two(ProgramOp::plus, index, moved(extent, -1)), extent), 2});
-        }
-        for (const std::int64_t by : {2, 4, 8, 16, 32}) {
-            const double bits = 1 + std::log2(double(by));
-            all.push_back(
-                {of_two(ProgramOp::times, of_two(ProgramOp::quotient, index, whole(by)), whole(by)), bits});
-            all.push_back({of_two(ProgramOp::rest, index, whole(by)), bits});
-            all.push_back({of_two(ProgramOp::exclusive, index, whole(by)), bits});
-        }
-        for (const std::int64_t by : {2, 4})
-            all.push_back({of_two(ProgramOp::quotient, index, whole(by)), 2});
-        for (std::size_t i = 0; i < program_.axes.size(); ++i) {
-            if (!fixed[i]) continue;
-            const bool is_own = program_.axis_of(index) == int(i);
-            if (!is_own) all.push_back({axis(int(i)), 1});
-            if (program_.axes[i].block < 0) continue;
-            const int block = program_.axes[i].block;
-            all.push_back({of_two(ProgramOp::rest, axis(int(i)), block), is_own ? 1.0 : 3.0});
-            all.push_back({of_two(ProgramOp::minus, index, block), is_own ? 1.0 : 3.0});
-            all.push_back({of_two(ProgramOp::plus, index, block), is_own ? 1.0 : 3.0});
-        }
-        const ProgramNode node = copy_of(index);
-        if (node.op != ProgramOp::quotient && node.op != ProgramOp::rest) return all;
-        const bool divides = node.op == ProgramOp::quotient;
-        all.push_back({of_two(divides ? ProgramOp::rest : ProgramOp::quotient, node.of[0], node.of[1])});
-        all.push_back({node.of[0]});
-        all.push_back({of_two(node.op, node.of[0], of_two(ProgramOp::times, node.of[1], whole(2))), 1});
-        return all;
     }
 
     /// A read, and the sum or maximum that it stands in: its indices are those that are there.
@@ -551,18 +485,6 @@ class Rewriter {
         return formula;
     }
 
-    /// An index that is off by what two extents differ by.
-    void add_differences(int index, std::vector<Index>& all) {
-        for (std::size_t i = 0; i < program_.axes.size(); ++i) {
-            for (std::size_t k = 0; k < program_.axes.size(); ++k) {
-                const int from = program_.axes[i].extent;
-                const int less = program_.axes[k].extent;
-                if (from == less || program_.axes[i].block < 0 || program_.axes[k].block < 0) continue;
-                all.push_back({of_two(ProgramOp::minus, of_two(ProgramOp::plus, index, from), less), 6});
-            }
-        }
-    }
-
     void collect_sums(int number, std::vector<int>& sums) const {
         const ProgramNode& node = program_.node(number);
         if (node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus))
@@ -602,9 +524,11 @@ class Rewriter {
         for (int of = 0; of < int(program_.axes.size()); ++of) {
             const auto is_it = [&](int node) { return program_.axis_of(node) == of; };
             if (std::ranges::count_if(nodes, is_it) < 2) continue;
-            std::vector<Index> instead = indices_like(axis(of), fixed, program_.axes[std::size_t(of)].extent);
-            add_differences(axis(of), instead);
-            for (const Index& index : instead)
+            std::vector<Alternative> instead =
+                indices_like(build_, program_, axis(of), fixed, program_.axes[std::size_t(of)].extent);
+            for (const Alternative& index : indices_off_by_extents(build_, program_, axis(of)))
+                instead.push_back(index);
+            for (const Alternative& index : instead)
                 here.push_back({stage_, with_all(value, nodes, is_it, index.node), std::nullopt,
                                 4 + index.bits, "guard"});
         }
@@ -658,8 +582,8 @@ class Rewriter {
         for (const double number : {0.0, -HUGE_VAL, std::nan("")}) here.push_back({real(number), "result"});
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             const int own = program_.axis_of(array.indices[i]);
-            for (const Index& index :
-                 indices_like(array.indices[i], Axes(), program_.axes[std::size_t(own)].extent))
+            for (const Alternative& index : indices_like(build_, program_, array.indices[i], Axes(),
+                                                         program_.axes[std::size_t(own)].extent))
                 here.push_back({build_.at_index(value, own, index.node), "store", index.bits});
             for (std::size_t k = i + 1; k < array.indices.size(); ++k) {
                 const int other = program_.axis_of(array.indices[k]);

@@ -30,7 +30,8 @@ constexpr MadeOtherwise table[] = {
      "K.flat[((b * seqlen_kv + j) * (heads / group) + h / group) * head_dim + d]"},
     {Mistake::v_descale_of_other_head, 0, "v", "descale_v.flat[(b * (heads / group) + h / group + 1) % 4]"},
     {Mistake::causal_top_left, 0, "s", " where j <= i and j >= i - 8 else -inf"},
-    {Mistake::causal_bottom_right, 2, "s", " where j <= i + seqlen_kv - seqlen_q and j >= i + seqlen_kv - seqlen_q - 16"},
+    {Mistake::causal_bottom_right, 2, "s",
+     " where j <= i + seqlen_kv - seqlen_q and j >= i + seqlen_kv - seqlen_q - 16"},
     {Mistake::mask_one_less, 2, "s", " where j < i + seqlen_kv - seqlen_q else -inf"},
     {Mistake::window_exclusive, 0, "s",
      "j < i + seqlen_kv - seqlen_q + 4 and j > i + seqlen_kv - seqlen_q - 9"},
@@ -101,9 +102,8 @@ TEST(AttentionFormulas, HoldInAnotherRecording) {
     const MistakeInfo& mistake = mistake_info(row.mistake);
     const Call call = planted_call(mistake, planted_inputs()[0], longer, seed + 8);
     const KernelRun second = run_kernel(call, {row.mistake});
-    const Prediction prediction =
-        predict(diagnosis.causes[0], first->run.recording.problem(), second.recording,
-                judge(second.recording, one_thread()), options);
+    const Prediction prediction = predict(diagnosis.causes[0], first->run.recording.problem(),
+                                          second.recording, judge(second.recording, one_thread()), options);
     EXPECT_GT(prediction.wrong, 0);
     EXPECT_TRUE(prediction.holds()) << prediction.left << " of " << prediction.wrong << " are left";
 }
