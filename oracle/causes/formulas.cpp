@@ -112,6 +112,31 @@ TileId id_of(Stage stage, const SearchedTile& site) {
     return id;
 }
 
+struct TilePlace {
+    Eigen::Index row;
+    Eigen::Index col;
+};
+
+/// The place that tells what the formula makes of an element: its own; of a column behind the last key, one that is hidden like it, of its
+/// row or of another one. nullopt: there is none.
+std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& healthy, Eigen::Index row,
+                                    Eigen::Index col) {
+    const auto is_known = [&](Eigen::Index i, Eigen::Index j) { return by_formula.error(i, j) >= 0; };
+    const Eigen::Index cols = std::min(by_formula.error.cols(), healthy.cols());
+    if (col < cols && is_known(row, col)) return TilePlace{row, col};
+    Eigen::Index keys = cols;
+    while (keys > 0 && (by_formula.error.col(keys - 1).array() < 0).all()) --keys;
+    if (col < keys) return std::nullopt;
+    const Eigen::Index rows = std::min(by_formula.error.rows(), healthy.rows());
+    for (Eigen::Index k = 0; k < rows; ++k) {
+        const Eigen::Index i = (row + k) % rows;
+        for (Eigen::Index j = 0; j < keys; ++j) {
+            if (is_known(i, j) && healthy(i, j) == healthy(row, col)) return TilePlace{i, j};
+        }
+    }
+    return std::nullopt;
+}
+
 Change change_of(std::shared_ptr<const Program> found_in, const ProgramMistake& mistake, Stage stage) {
     const std::string made_in = found_in->array(mistake.stage).name;
     const std::string name = "formula of " + made_in + ": " + mistake.becomes + " where " + mistake.where;
@@ -127,11 +152,13 @@ Change change_of(std::shared_ptr<const Program> found_in, const ProgramMistake& 
         if (!is_operand(stage))
             factor = dump_factor(*site.call, stage, site.first_row, site.first_key, estimate.value.rows(),
                                  estimate.value.cols());
-        for (Eigen::Index i = 0; i < std::min(estimate.value.rows(), other.value.rows()); ++i) {
-            for (Eigen::Index j = 0; j < std::min(estimate.value.cols(), other.value.cols()); ++j) {
-                if (other.error(i, j) < 0) continue;
-                estimate.value(i, j) = other.value(i, j) / factor.at(i, j);
-                estimate.error(i, j) = other.error(i, j) / std::abs(factor.at(i, j));
+        const Matrix healthy = estimate.value;
+        for (Eigen::Index i = 0; i < std::min(healthy.rows(), other.value.rows()); ++i) {
+            for (Eigen::Index j = 0; j < healthy.cols(); ++j) {
+                const std::optional<TilePlace> from = place_like(other, healthy, i, j);
+                if (!from) continue;
+                estimate.value(i, j) = other.value(from->row, from->col) / factor.at(i, j);
+                estimate.error(i, j) = other.error(from->row, from->col) / std::abs(factor.at(i, j));
             }
         }
     };
