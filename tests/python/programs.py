@@ -113,8 +113,9 @@ class Rotary:
                                  else x * cosine + x[t, h, d - dim / 2] * sine
         output y"""
     mistakes = {
-        "sign": ("y", None),
-        "position_of_next": ("y", None),
+        "sign": ("y", "x * cosine - x[t, h, d + dim / 2] * -sine where d < dim / 2 else x * cosine + x[t, h, d - dim / 2] * -sine"),
+        "position_of_next": ("y", "x * cosine[(t + 1) % tokens, d % (dim / 2)] - x[t, h, d + dim / 2] * sine where d < dim / 2 "
+                                  "else x * cosine[(t + 1) % tokens, d % (dim / 2)] + x[t, h, d - dim / 2] * sine"),
     }
 
     def draw(self, random):
