@@ -159,6 +159,7 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_mask_with_tail(a, b) || is_mask_with_tail(b, a)) return true;
     if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
+    if (!a.changed_parts.empty() && a.changed_parts == b.changed_parts) return true;
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
     const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&

@@ -73,6 +73,20 @@ constexpr std::array<OtherHead, 5> other_heads = {{{"descale_v", "acc", "descale
 
 }  // namespace
 
+std::vector<std::string> changed_parts(const Program& program, int declared, int becomes) {
+    std::vector<ChangedPart> changed;
+    collect_changed(program, declared, becomes, changed);
+    std::vector<std::string> texts;
+    for (const ChangedPart& part : changed) {
+        if (part.was < 0 || part.is < 0) continue;
+        texts.push_back(program_text(program, part.was) + " -> " + program_text(program, part.is));
+    }
+    std::ranges::sort(texts);
+    const auto doubled = std::ranges::unique(texts);
+    texts.erase(doubled.begin(), doubled.end());
+    return texts;
+}
+
 std::string_view name_of_formula(const Program& program, std::string_view made_in, int declared,
                                  int becomes) {
     std::vector<ChangedPart> changed;

@@ -174,6 +174,7 @@ Candidate candidate_of(std::shared_ptr<const Program> found_in, const ProgramMis
     candidate.free_parameters = int(mistake.bits / bits_of_parameter);
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
+    if (!mistake.is_start) candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
     candidate.change = change_of(std::move(found_in), mistake, stage);
     return candidate;
 }

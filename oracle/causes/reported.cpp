@@ -78,6 +78,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     }
     cause.free_parameters = found.candidate.free_parameters;
     const Candidate& candidate = found.candidate;
+    cause.changed_parts = candidate.parts;
     const PlaceTold where =
         candidate.where.empty() ? where_told(found, evidence, report) : PlaceTold{"where " + candidate.where};
     if (!candidate.where.empty()) cause.scope = Scope::ruled;

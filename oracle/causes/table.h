@@ -25,9 +25,10 @@ struct Candidate {
     bool is_factor = false;
     /// The cause that it is called by; empty: that of whose candidates it is one.
     std::string_view name = {};
-    /// Of a formula: the condition of the elements that have it, empty: all; and its length.
+    /// Of a formula: the condition of the elements that have it, empty: all; its length; and what stands otherwise in it.
     std::string where = {};
     double bits = 0;
+    std::vector<std::string> parts = {};
 };
 
 /// A row of the table of causes.

@@ -62,6 +62,8 @@ struct FoundCause {
     std::vector<CauseParameter> parameters;
     /// What of the formula is otherwise, where that is an expression: "factor" and "factor * factor", "k" and "[batch][0][key][d]".
     std::vector<CauseParameter> rewrites;
+    /// Of a formula: "l -> l[b, h, 0]", where both are the same around it.
+    std::vector<std::string> changed_parts;
     int free_parameters = 0;  ///< those of the parameters that were fitted to the dump
     double bits = 0;          ///< that it takes to write it down: name, parameters, where; 0 where structural
     double listed_bits = 0;   ///< that a list of the wrong elements would take

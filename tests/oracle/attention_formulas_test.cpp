@@ -108,5 +108,29 @@ TEST(AttentionFormulas, HoldInAnotherRecording) {
     EXPECT_TRUE(prediction.holds()) << prediction.left << " of " << prediction.wrong << " are left";
 }
 
+/// o and lse take the sum of another row: one mistake, made in two stages.
+TEST(AttentionFormulas, AreOneMistakeInTwoStages) {
+    Call call = planted_call(mistake_info(Mistake::o_halved), planted_inputs()[0], planted_shapes()[0], seed);
+    call.problem.dtype_o = Dtype::f32;
+    const KernelRun honest = run_kernel(call);
+    MemoryRecording wrong = copy_of(honest.recording);
+    const auto ratio = [&](const TileId& id, std::int64_t row) {
+        const TileId last{id.batch, id.head, id.q_block, call.problem.kv_tiles() - 1};
+        const auto l = [&](std::int64_t of) { return double(peek(honest.recording, Stage::l, last, of, 0)); };
+        return l(row) / l(row / 4 * 4);
+    };
+    change_stage(wrong, Stage::o, [&](float o, const TileId& id, std::int64_t row, std::int64_t) {
+        return float(double(o) * ratio(id, row));
+    });
+    change_stage(wrong, Stage::lse, [&](float lse, const TileId& id, std::int64_t row, std::int64_t) {
+        return float(double(lse) - std::log(ratio(id, row)));
+    });
+    const Diagnosis diagnosis = find_causes(wrong, judge(wrong, one_thread()), {});
+    ASSERT_FALSE(diagnosis.causes.empty());
+    EXPECT_EQ(diagnosis.causes[0].name, "formula") << title_of(diagnosis.causes[0]);
+    EXPECT_EQ(diagnosis.causes[0].changed_parts, std::vector<std::string>{"l -> l[b, h, i / 4 * 4]"});
+    EXPECT_TRUE(diagnosis.then.empty()) << title_of(diagnosis.then[0]);
+}
+
 }  // namespace
 }  // namespace tilescope::test
