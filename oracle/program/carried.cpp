@@ -44,6 +44,7 @@ class Carrier {
         if (known != pairs_.end()) return known->second;
         ProgramNode node = from_.node(number);
         node.what = there(node);
+        has_failed_ = has_failed_ || (node.what < 0 && from_.node(number).what >= 0);
         for (int& operand : node.of) operand = carry(operand);
         const bool is_read = node.op == ProgramOp::read;
         for (int& one : node.list) {
@@ -54,21 +55,16 @@ class Carrier {
     }
 
  private:
-    /// The number that what a node names has there.
-    int there(const ProgramNode& node) {
-        int found = node.what;
-        if (node.op == ProgramOp::size) found = size_named(to_, from_.sizes[std::size_t(node.what)]);
-        if (node.op == ProgramOp::axis) found = axis_named(to_, from_.axes[std::size_t(node.what)].name);
-        if (node.op == ProgramOp::read) found = to_.array_named(from_.array(node.what).name);
-        has_failed_ = has_failed_ || (found < 0 && node.what >= 0);
-        return found;
+    /// The number that what a node names has there; -1: it is not there.
+    int there(const ProgramNode& node) const {
+        if (node.op == ProgramOp::size) return size_named(to_, from_.sizes[std::size_t(node.what)]);
+        if (node.op == ProgramOp::axis) return axis_named(to_, from_.axes[std::size_t(node.what)].name);
+        if (node.op == ProgramOp::read) return to_.array_named(from_.array(node.what).name);
+        return node.what;
     }
 
-    bool is_alike(const ProgramNode& one, const ProgramNode& other) {
-        if (one.op != other.op || one.list.size() != other.list.size()) return false;
-        const bool names =
-            one.op == ProgramOp::size || one.op == ProgramOp::axis || one.op == ProgramOp::read;
-        return names ? there(one) == other.what : one.what == other.what;
+    bool is_alike(const ProgramNode& one, const ProgramNode& other) const {
+        return one.op == other.op && one.list.size() == other.list.size() && there(one) == other.what;
     }
 
     /// As far down as both are alike.

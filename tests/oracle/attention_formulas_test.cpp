@@ -6,6 +6,7 @@
 
 #include "oracle/causes/prediction.h"
 #include "oracle/program/attention.h"
+#include "oracle/program/build.h"
 #include "oracle/program/carried.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
@@ -23,6 +24,7 @@ struct MadeOtherwise {
     std::string_view stage;
     std::string_view formula;  ///< is, or has this in it
     std::string_view where = "";
+    std::string_view without = "nothing";  ///< that the declared formula has
 };
 
 constexpr MadeOtherwise table[] = {
@@ -36,7 +38,7 @@ constexpr MadeOtherwise table[] = {
     {Mistake::window_exclusive, 0, "s",
      "j < i + seqlen_kv - seqlen_q + 4 and j > i + seqlen_kv - seqlen_q - 9"},
     {Mistake::mask_tile_local, 0, "s", " where j % block_n <= i % block_m else -inf"},
-    {Mistake::cap_missing, 1, "s", "sum(d: q * k[b, h, i / block_m, j, d])"},
+    {Mistake::cap_missing, 1, "s", "sum(d: q * k[b, h, i / block_m, j, d])", "", "tanh"},
     {Mistake::k_wrong_leading_dimension, 1, "s", "(j % block_n * (head_dim - 8) + d) % head_dim"},
     {Mistake::first_fragment_only, 1, "s", "sum(d: 0.0)", "not (i % 32 < 16 and j % 32 < 16)"},
     {Mistake::m_in_other_base, 0, "m", "max(j: s) * 1.4426950408889634"},
@@ -77,6 +79,7 @@ TEST(AttentionFormulas, SayWhatStandsOtherwise) {
         ASSERT_FALSE(found.mistakes.empty());
         const ProgramMistake& first = found.mistakes.front();
         EXPECT_NE(first.becomes.find(row.formula), std::string::npos) << first.becomes;
+        EXPECT_EQ(first.becomes.find(row.without), std::string::npos) << first.becomes;
         EXPECT_EQ(first.where, row.where);
         // It goes into the same program again, and is the same there.
         const std::optional<CarriedMistake> again = carried(*found.program, first, program);
@@ -106,6 +109,25 @@ TEST(AttentionFormulas, HoldInAnotherRecording) {
                                           second.recording, judge(second.recording, one_thread()), options);
     EXPECT_GT(prediction.wrong, 0);
     EXPECT_TRUE(prediction.holds()) << prediction.left << " of " << prediction.wrong << " are left";
+}
+
+/// What one call declares and another does not, and what the mistake does not take, is no reason to leave it out.
+TEST(AttentionFormulas, AreCarriedToACallThatDeclaresLess) {
+    Program with_bias =
+        parse_program("axes i: n\ninput x[i]; bias[i]\nstage k[i] = x\nstage s[i] = k + bias\noutput s");
+    const Program without =
+        parse_program("axes i: n\ninput x[i]; y[i]\nstage k[i] = x\nstage s[i] = k + y\noutput s");
+    ProgramBuilder build(with_bias);
+    ProgramMistake mistake;
+    mistake.stage = mistake.seen_in = with_bias.array_named("k");
+    mistake.value = build.of_two(ProgramOp::times, with_bias.array(mistake.stage).value, build.real(2));
+    const std::optional<CarriedMistake> there = carried(with_bias, mistake, without);
+    ASSERT_TRUE(there);
+    EXPECT_EQ(program_text(there->program, there->program.array(there->stage).value), "x * 2.0");
+    // There is no bias in the other call.
+    mistake.stage = mistake.seen_in = with_bias.array_named("s");
+    mistake.value = with_bias.node(with_bias.array(mistake.stage).value).of[1];
+    EXPECT_FALSE(carried(with_bias, mistake, without));
 }
 
 /// o and lse take the sum of another row: one mistake, made in two stages.
