@@ -19,7 +19,8 @@ void collect_changed(const Program& program, int was, int is, std::vector<Change
     const ProgramNode& one = program.node(was < 0 ? is : was);
     const ProgramNode& other = program.node(is < 0 ? was : is);
     const bool is_alike = was >= 0 && is >= 0 && one.op == other.op && one.what == other.what &&
-                          one.op != ProgramOp::read && one.list == other.list;
+                          one.op != ProgramOp::read && one.list == other.list && one.number == other.number &&
+                          one.accumulation == other.accumulation;
     if (!is_alike) {
         changed.push_back({was, is});
         return;

@@ -36,7 +36,7 @@ std::int64_t elements_of(const Problem& p) {
     return p.batch * p.heads * of_head;
 }
 
-/// A recording as its program, with what it holds. Where it is.
+/// A recording as its program, with what it holds. Its parts refer to each other: it stays where it is made.
 struct RecordedProgram {
     RecordedProgram(const Recording& recording, const std::string& text)
         : program(parse_program(text)),
@@ -62,7 +62,7 @@ std::shared_ptr<const MaybeProgram> program_of(const CauseSearch& world) {
     });
 }
 
-/// A tile of a stage by another formula, in the dump's units; infinite errors where it has its own one.
+/// Tiles of a stage by another formula, in the dump's units; a negative error where the stage has its own one.
 using FormulaTiles = std::map<TileId, Estimate>;
 
 FormulaTiles tiles_of(const CauseSearch& world, const Program& found_in, const ProgramMistake& mistake) {
