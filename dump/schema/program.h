@@ -67,6 +67,8 @@ enum class ProgramFunction : std::uint8_t {
     relu,
     softplus,
     abs,
+    round,  ///< to the nearest whole number, of two the even one
+    trunc,  ///< toward zero
 };
 std::string_view program_function_name(ProgramFunction function);
 

@@ -14,7 +14,7 @@ struct FunctionName {
     ProgramFunction function;
     std::string_view name;
 };
-constexpr std::array<FunctionName, 13> functions = {{{ProgramFunction::exp, "exp"},
+constexpr std::array<FunctionName, 15> functions = {{{ProgramFunction::exp, "exp"},
                                                      {ProgramFunction::exp2, "exp2"},
                                                      {ProgramFunction::log, "log"},
                                                      {ProgramFunction::log2, "log2"},
@@ -26,7 +26,9 @@ constexpr std::array<FunctionName, 13> functions = {{{ProgramFunction::exp, "exp
                                                      {ProgramFunction::gelu, "gelu"},
                                                      {ProgramFunction::relu, "relu"},
                                                      {ProgramFunction::softplus, "softplus"},
-                                                     {ProgramFunction::abs, "abs"}}};
+                                                     {ProgramFunction::abs, "abs"},
+                                                     {ProgramFunction::round, "round"},
+                                                     {ProgramFunction::trunc, "trunc"}}};
 
 constexpr std::array<std::string_view, 20> words = {
     "axes", "sizes", "input", "stage", "output", "where", "else", "and", "or",  "not",

@@ -85,16 +85,6 @@ void pass_through(const Curve& curve, double unit, Estimate& estimate) {
     }
 }
 
-NumberGrid grid_of(const DtypeInfo& info) {
-    NumberGrid grid;
-    grid.name = info.name;
-    grid.digits = info.significand_bits;
-    grid.least_exponent = info.min_exponent;
-    grid.largest = double(info.max_finite);
-    grid.saturates = !info.has_infinity;
-    return grid;
-}
-
 std::vector<Candidate> CurveCandidates::all() const {
     std::vector<Candidate> list = round;
     list.insert(list.end(), others.begin(), others.end());

@@ -44,9 +44,6 @@ Uncertain passed_through(const Curve& curve, Uncertain x);
 /// The same of a whole estimate whose elements are x / unit.
 void pass_through(const Curve& curve, double unit, Estimate& estimate);
 
-/// The floats of a type.
-NumberGrid grid_of(const DtypeInfo& info);
-
 /// Candidates whose numbers are round first: of what explains as much, the simpler one is shown.
 struct CurveCandidates {
     std::vector<Candidate> round;

@@ -86,17 +86,6 @@ void move_in_tile(Stage stage, Eigen::Index row, Eigen::Index col, Place& place)
     if (info.col_axis == Axis::key) place[Coordinate::key] = place[Coordinate::first_col] + col;
 }
 
-std::vector<CoordinateRange> ranges_of_tile(Stage stage, const Problem& problem) {
-    const TileShape shape = tile_shape(problem, stage);
-    const TileAxes axes = axes_of_tile(stage);
-    return {{axes.down, shape.rows},
-            {axes.along, shape.cols},
-            {Coordinate::kv_tile, problem.kv_tiles()},
-            {Coordinate::q_block, problem.q_blocks()},
-            {Coordinate::head, problem.heads},
-            {Coordinate::batch, problem.batch}};
-}
-
 TileAxes axes_of_tile(Stage stage) {
     const Axis axis = stage_info(stage).col_axis;
     return {Coordinate::row, axis == Axis::unit      ? Coordinate::lane

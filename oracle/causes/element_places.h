@@ -38,8 +38,6 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
 Place element_place(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
 /// Goes on to another element of the same tile.
 void move_in_tile(Stage stage, Eigen::Index row, Eigen::Index col, Place& place);
-/// Of a tile of the stage: its rows and columns, and the numbers of the tile, with how many there are.
-std::vector<CoordinateRange> ranges_of_tile(Stage stage, const Problem& problem);
 /// The coordinates of a tile's rows and columns: "row", and "col" of keys, "d" of head elements, "lane" of partial sums.
 TileAxes axes_of_tile(Stage stage);
 

@@ -66,11 +66,27 @@ struct OtherHead {
     std::string_view stage;
     std::string_view name;
 };
-constexpr std::array<OtherHead, 5> other_heads = {{{"descale_v", "acc", "descale_v_of_other_head"},
-                                                   {"descale_", "", "descale_of_other_head"},
-                                                   {"slope", "", "alibi_of_other_head"},
-                                                   {"sink", "", "sink_of_other_head"},
-                                                   {"bias", "", "bias_of_other_head"}}};
+constexpr std::array<OtherHead, 5> other_head_names = {{{"descale_v", "acc", "descale_v_of_other_head"},
+                                                        {"descale_", "", "descale_of_other_head"},
+                                                        {"slope", "", "alibi_of_other_head"},
+                                                        {"sink", "", "sink_of_other_head"},
+                                                        {"bias", "", "bias_of_other_head"}}};
+
+}  // namespace
+
+namespace {
+
+/// Of a state at whatever block it is taken.
+std::string text_of_part(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.op != ProgramOp::read || program.array(node.what).over < 0 || node.of[0] >= 0)
+        return program_text(program, number);
+    const ProgramArray& array = program.array(node.what);
+    if (node.list == array.indices) return array.name;
+    std::string indices;
+    for (const int index : node.list) indices += (indices.empty() ? "" : ", ") + program_text(program, index);
+    return array.name + "[" + indices + "]";
+}
 
 }  // namespace
 
@@ -80,7 +96,7 @@ std::vector<std::string> changed_parts(const Program& program, int declared, int
     std::vector<std::string> texts;
     for (const ChangedPart& part : changed) {
         if (part.was < 0 || part.is < 0) continue;
-        texts.push_back(program_text(program, part.was) + " -> " + program_text(program, part.is));
+        texts.push_back(text_of_part(program, part.was) + " -> " + text_of_part(program, part.is));
     }
     std::ranges::sort(texts);
     const auto doubled = std::ranges::unique(texts);
@@ -94,12 +110,42 @@ std::string_view name_of_formula(const Program& program, std::string_view made_i
     collect_changed(program, declared, becomes, changed);
     if (changed.empty()) return {};
     const auto all = [&](const auto& is) { return std::ranges::all_of(changed, is); };
-    for (const auto& [array, stage, name] : other_heads) {
+    for (const auto& [array, stage, name] : other_head_names) {
         if (!stage.empty() && stage != made_in) continue;
         if (all([&](const ChangedPart& part) { return reads_other_head(program, part, array); })) return name;
     }
     if (all([&](const ChangedPart& part) { return takes_other_base(program, part); })) return "exp_base";
     return {};
+}
+
+namespace {
+
+bool is_block_away(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    const bool is_moved = node.op == ProgramOp::plus || node.op == ProgramOp::minus;
+    const auto is_it = [&](const ProgramAxis& axis) {
+        return axis.block >= 0 && program_text(program, axis.block) == program_text(program, node.of[1]);
+    };
+    return is_moved && node.is_whole && std::ranges::any_of(program.axes, is_it);
+}
+
+}  // namespace
+
+bool takes_other_block(const Program& program, int declared, int becomes) {
+    std::vector<ChangedPart> changed;
+    collect_changed(program, declared, becomes, changed);
+    return !changed.empty() && std::ranges::all_of(changed, [&](const ChangedPart& part) {
+        if (part.was < 0 || part.is < 0) return false;
+        const ProgramNode& was = program.node(part.was);
+        const ProgramNode& is = program.node(part.is);
+        if (was.op != ProgramOp::read || is.op != ProgramOp::read || was.what != is.what || is.is_flat)
+            return false;
+        if (was.state != is.state) return true;
+        for (std::size_t i = 0; i < was.list.size(); ++i) {
+            if (was.list[i] != is.list[i] && is_block_away(program, is.list[i])) return true;
+        }
+        return false;
+    });
 }
 
 }  // namespace tilescope

@@ -15,4 +15,7 @@ std::string_view name_of_formula(const Program& program, std::string_view made_i
 /// What stands in place of what in it, around which both are the same: "l -> l[b, h, i / 4 * 4]". One mistake in two stages is told so.
 std::vector<std::string> changed_parts(const Program& program, int declared, int becomes);
 
+/// Whether something is read a whole block before or behind where it should be, or in another state: so it is where a barrier is missing.
+bool takes_other_block(const Program& program, int declared, int becomes);
+
 }  // namespace tilescope

@@ -21,9 +21,9 @@ namespace {
 /// Elements of all stages: the program computes each of them.
 constexpr std::int64_t most_elements = 1 << 22;
 /// Elements that the search computes, in about two seconds of one core; where stages before were not dumped most of its rewrites
-/// explain the same, and a fifth of it has to do.
+/// explain the same, and half of it has to do.
 constexpr std::int64_t most_searched = 300'000'000;
-constexpr std::int64_t most_searched_unseen = 60'000'000;
+constexpr std::int64_t most_searched_unseen = 150'000'000;
 /// Stages that were not dumped, the wrong one among them, beside which it is searched wholly.
 constexpr std::size_t few_unseen = 3;
 /// What a formula of so many bits is free to choose counts as one fitted parameter.
@@ -174,7 +174,10 @@ Candidate candidate_of(std::shared_ptr<const Program> found_in, const ProgramMis
     candidate.free_parameters = int(mistake.bits / bits_of_parameter);
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
-    if (!mistake.is_start) candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
+    if (!mistake.is_start) {
+        candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
+        candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
+    }
     candidate.change = change_of(std::move(found_in), mistake, stage);
     return candidate;
 }
@@ -219,7 +222,7 @@ std::vector<Cause> formula_causes() {
     return {{formula_name,
              "formula",
              {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o,
-              Stage::lse, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+              Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
              "the stage is computed by another formula than declared",
              "what stands in the kernel where the two formulas differ",
              formulas_of}};

@@ -4,7 +4,8 @@
 #include <array>
 #include <numbers>
 
-#include "oracle/causes/combinations.h"
+#include "oracle/causes/rewrites.h"
+#include "oracle/causes/signature.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -129,15 +130,6 @@ std::vector<Candidate> not_transposed(const Evidence&) {
     }});
 }
 
-std::vector<Candidate> ds_combination(const Evidence& evidence) {
-    const Expr p = var::p;
-    std::vector<Expr> terms = {p * var::dp,     p * var::delta,     var::dp, var::delta,
-                               p * p * var::dp, p * p * var::delta, p};
-    if (evidence.call().capped())
-        for (Expr& term : terms) term = var::cap_slope * term;
-    return combinations(evidence, {"ds", var::result, terms, {1, -1, 0, 0, 0, 0, 0}});
-}
-
 }  // namespace
 
 std::vector<Cause> gradient_causes() {
@@ -179,15 +171,6 @@ std::vector<Cause> gradient_causes() {
         {"not_transposed", "layout", of_keys, "ds or P is multiplied where its transpose should be",
          "row or column layout of the first operand", not_transposed},
     };
-}
-
-std::vector<Cause> identified_gradient_causes() {
-    return {{"ds_combination",
-             "constants",
-             {Stage::ds},
-             "ds is made otherwise of p, dp and delta",
-             "ds = p (dp - delta)",
-             ds_combination}};
 }
 
 }  // namespace tilescope

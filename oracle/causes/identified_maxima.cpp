@@ -9,6 +9,7 @@
 #include "oracle/causes/curves.h"
 #include "oracle/causes/readable_values.h"
 #include "oracle/causes/signature.h"
+#include "oracle/program/functions.h"
 
 namespace tilescope {
 

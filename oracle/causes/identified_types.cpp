@@ -8,6 +8,7 @@
 #include "oracle/causes/signature.h"
 #include "oracle/causes/some_terms.h"
 #include "oracle/judge/tile_judge.h"
+#include "oracle/program/functions.h"
 
 namespace tilescope {
 

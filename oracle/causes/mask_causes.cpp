@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 
 #include "oracle/causes/signature.h"
@@ -234,6 +236,35 @@ std::vector<Candidate> mask_row_of_group(const Evidence& evidence) {
         });
         add("number of the group", [=](const Problem&, std::int64_t r) { return r / group; });
     }
+    return candidates;
+}
+
+}  // namespace
+
+namespace {
+
+/// Of the inputs, for what else is done to scores: wherever a rule says, the mask hides them, or none of them.
+Change sees_keys(const KeyRange& keys) {
+    return sees([=](const Problem&, std::int64_t, std::int64_t) { return keys; });
+}
+
+std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!results_can_be_read(evidence) || !evidence.units().s_masked) return candidates;
+    const auto masked = float(evidence.units().s_masked_value);
+    bool hides = false;
+    bool shows = false;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (!seen.wrong[std::size_t(i)]) continue;
+            hides = hides || seen.got.data()[i] == masked;
+            shows = shows || (std::isfinite(seen.got.data()[i]) && seen.expected.value.data()[i] == masked);
+        }
+    }
+    if (hides) candidates.push_back({{all_hidden}, sees_keys({0, 0})});
+    if (shows)
+        candidates.push_back(
+            {{{"scores", "shown"}}, sees_keys({0, std::numeric_limits<std::int64_t>::max()})});
     return candidates;
 }
 

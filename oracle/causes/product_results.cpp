@@ -64,16 +64,4 @@ SlotNumbers product_results(const Observation& seen) {
     return results;
 }
 
-std::optional<SlotNumbers> dumped_product_results(Stage stage, const SearchedTile& site) {
-    std::optional<MatrixF> got = load_tile(site.world->recording(), site.call->problem, stage, site.id);
-    if (!got) return std::nullopt;
-    Observation seen;
-    seen.site = site;
-    seen.context.stage = stage;
-    seen.factor = dump_factor(*site.call, stage, site.first_row, site.first_key, got->rows(), got->cols());
-    seen.expected = in_dump_units(expected_of(stage, site), seen.factor);
-    seen.got = std::move(*got);
-    return product_results(seen);
-}
-
 }  // namespace tilescope

@@ -22,7 +22,4 @@ SlotNumbers scores_before_cap(const Observation& seen);
 /// without what is added to them.
 SlotNumbers product_results(const Observation& seen);
 
-/// The same of the tile that the site is of, from the recording; nullopt where it was not dumped.
-std::optional<SlotNumbers> dumped_product_results(Stage stage, const SearchedTile& site);
-
 }  // namespace tilescope

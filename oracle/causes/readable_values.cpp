@@ -117,20 +117,6 @@ bool is_biased(const Evidence& evidence) {
     return is_in_s(evidence) && biases(evidence);
 }
 
-bool has_factor(const Evidence& evidence) {
-    return evidence.acts == Stage::l || evidence.acts == Stage::acc;
-}
-
-SlotNumbers logarithms_of_factors(const Observation& seen) {
-    SlotNumbers numbers = solve_for(var::factor, false, seen);
-    numbers.right = numbers.right.array().log();
-    numbers.error = numbers.error.cwiseQuotient(numbers.taken.cwiseAbs());
-    numbers.taken = numbers.taken.array().log();
-    // Of what is hardly known its logarithm is not.
-    numbers.taken = (numbers.error.array() < 0.1).select(numbers.taken, quiet_nan);
-    return numbers;
-}
-
 /// A number that each element of a stage takes.
 struct SolvedValue {
     const char* name;
@@ -150,11 +136,6 @@ const SolvedValue score_parts[] = {
 const SolvedValue exponents[] = {
     {"x", "s - m", is_in_p, var::argument, 1, true},
     {"x", "log2(e) (s - m)", is_in_p, var::argument, std::numbers::log2e, true},
-};
-
-const SolvedValue rescaling_factors[] = {
-    {"factor", "factor", has_factor, var::factor},
-    {"log(factor)", "log(factor)", has_factor, var::log_factor, 1, false, logarithms_of_factors},
 };
 
 std::vector<CurvePoint> points_of(const SolvedValue& value, const Evidence& evidence) {
@@ -240,10 +221,6 @@ std::vector<ReadableValue> readable_score_parts(const Evidence& evidence) {
 
 std::vector<ReadableValue> readable_arguments(const Evidence& evidence) {
     return solved_values(evidence, exponents);
-}
-
-std::vector<ReadableValue> readable_factors(const Evidence& evidence) {
-    return solved_values(evidence, rescaling_factors);
 }
 
 }  // namespace tilescope

@@ -26,8 +26,6 @@ std::vector<ReadableValue> readable_results(const Evidence& evidence);
 std::vector<ReadableValue> readable_score_parts(const Evidence& evidence);
 /// What the exponential takes: s - m, by the unit of its base.
 std::vector<ReadableValue> readable_arguments(const Evidence& evidence);
-/// What the running state is rescaled by, and its logarithm.
-std::vector<ReadableValue> readable_factors(const Evidence& evidence);
 
 /// A maximum that may stay behind, as a kernel has it that looks at each row by itself.
 void settle_maxima(const SearchedTile& site, Estimate& m);

@@ -56,7 +56,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     const bool is_in_places = found.cause->legal && found.scope == Scope::ruled;
     cause.legal = found.cause->legal && !is_in_places;
     if (is_in_places) cause.look_at = "the condition under which it is done: a declaration holds everywhere";
-    cause.race_alike = found.cause->race_alike;
+    cause.race_alike = found.cause->race_alike || found.candidate.race_alike;
     cause.stage = found.acts;
     cause.scope = found.scope;
     std::vector<Change> changes = evidence.beneath;

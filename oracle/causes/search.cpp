@@ -9,7 +9,6 @@
 
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/in_parallel.h"
-#include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
 #include "oracle/causes/zeros.h"
@@ -191,8 +190,7 @@ bool leaves_zeros(const Found& one) {
 }  // namespace
 
 bool may_be_descale(const Evidence& evidence, const Found& found) {
-    const bool is_factor = found.candidate.is_factor || found.cause->fits_factors;
-    if (!is_factor || found.scope == Scope::everywhere) return false;
+    if (!found.candidate.is_factor || found.scope == Scope::everywhere) return false;
     const SideInputs& side = evidence.world->recording().side_inputs();
     return std::ranges::any_of(
         std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {

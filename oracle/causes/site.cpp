@@ -125,10 +125,6 @@ Matrix& v_of(SearchedTile& site) {
     return site.v.value;
 }
 
-Matrix& dout_of(SearchedTile& site) {
-    return site.dout.value;
-}
-
 RunningState whole_state(const SearchedTile& site) {
     RunningState whole = whole_state(*site.call, site.splits);
     if (!site.call->problem.is_split() && site.call->problem.l_lanes == 1) return whole;

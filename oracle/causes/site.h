@@ -169,7 +169,6 @@ void take_finished_scores(SearchedTile& site);
 Matrix& q_of(SearchedTile& site);
 Matrix& k_of(SearchedTile& site);
 Matrix& v_of(SearchedTile& site);
-Matrix& dout_of(SearchedTile& site);
 
 /// The state of all splits as one.
 RunningState whole_state(const SearchedTile& site);

@@ -90,27 +90,10 @@ Estimate read_array(const Slot& slot, const SearchedTile& site) {
     return array;
 }
 
-// ---- the running state, and the factor that it is rescaled by
-
-/// On top of another mistake a state of another element would fit too easily.
-template <Stage stage>
-bool is_state(const Evidence& evidence) {
-    return evidence.observed == stage && evidence.known.empty();
-}
+// ---- the factor that the running state is rescaled by
 
 bool is_rescaled(const Evidence& evidence) {
     return evidence.observed == Stage::l || evidence.observed == Stage::acc;
-}
-
-/// Known where it is larger than the tile's own maximum: otherwise that hides it.
-SlotNumbers maxima_before(const Observation& seen) {
-    const Matrix s = finished_scores(seen.site).value;
-    return numbers_by(seen, seen.site.before.m.value, [&](Eigen::Index i, Eigen::Index) {
-        const double got = seen.natural(i, 0);
-        const double error = 8 * u_f32 * std::abs(got);
-        const double own = s.cols() > 0 ? s.row(i).maxCoeff() : -infinity;
-        return std::pair(got > own + 2 * error ? got : quiet_nan, error);
-    });
 }
 
 // ---- the table
@@ -143,12 +126,6 @@ Slot of_maximum(const char* name, const Expr& array, bool only_there = false) {
     return slot;
 }
 
-Slot of_maximum_before() {
-    Slot slot = of_input(SlotCause::state, is_state<Stage::m>, "state of", "m", var::m_before, true);
-    slot.numbers = maxima_before;
-    return slot;
-}
-
 Slot of_scores() {
     Slot slot = of_input(SlotCause::moved, is_product_finished, "adds", "", var::scaled);
     slot.numbers = scores_before_cap;
@@ -168,9 +145,6 @@ const std::array slots = {
     of_input(SlotCause::numbers, is_ds, "takes", "dp", var::dp),
     delta,
     lse,
-    of_maximum_before(),
-    of_input(SlotCause::state, is_state<Stage::l>, "state of", "l", var::l_before),
-    of_input(SlotCause::state, is_state<Stage::acc>, "state of", "acc", var::acc_before),
     of_input(SlotCause::factor, is_rescaled, "reads", "factor", var::factor, true),
     of_maximum("m", var::m),
     of_maximum("m_before", var::m_before),

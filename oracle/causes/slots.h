@@ -19,7 +19,7 @@ using ReadAt =
 using Reader = std::function<Estimate(const SearchedTile&, const Estimate& right)>;
 
 /// The mistake that an index of the slot is.
-enum class SlotCause : std::uint8_t { moved, scores, numbers, state, factor, maximum };
+enum class SlotCause : std::uint8_t { moved, scores, numbers, factor, maximum };
 
 /// A place in a stage's formula where each element takes one number, or what the stage itself holds: with an index, in which
 /// a kernel can be mistaken. What it held is solved for from the dumped numbers.

@@ -18,10 +18,6 @@ constexpr std::array<std::string_view, 15> race_alike = {
     "p_of_old_max",     "p_of_partial_max",       "m_of_part_of_row",     "l_of_part_of_row",
     "group_not_summed", "accumulator_not_zeroed", "operand_stored_as_o"};
 
-/// Forms whose numbers are factors of what is added up.
-constexpr std::array<std::string_view, 3> fit_factors = {"rescaled_by_other_factor", "lse_combination",
-                                                         "ds_combination"};
-
 bool is_among(std::span<const std::string_view> names, const Cause& cause) {
     return std::ranges::find(names, cause.name) != names.end();
 }
@@ -32,21 +28,17 @@ const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
         for (const auto part :
-             {operand_causes,     mask_causes,        score_causes,       bias_causes,
-              layout_causes,      max_causes,         probability_causes, sum_causes,
-              accumulator_causes, output_causes,      lse_causes,         gradient_causes,
-              precision_causes,   coverage_causes,    fragment_causes,    product_causes,
-              address_causes,     score_place_causes, tile_read_causes,   output_address_causes,
-              past_end_causes,    store_causes,       place_causes}) {
+             {operand_causes, mask_causes,        score_causes,     bias_causes,           layout_causes,
+              max_causes,     probability_causes, sum_causes,       accumulator_causes,    output_causes,
+              lse_causes,     gradient_causes,    precision_causes, coverage_causes,       fragment_causes,
+              address_causes, score_place_causes, tile_read_causes, output_address_causes, past_end_causes,
+              store_causes,   place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part :
-             {identified_sum_causes, identified_start_causes, identified_state_causes,
-              identified_recurrence_causes, state_read_causes, term_read_causes, identified_coverage_causes,
-              identified_term_causes, identified_gradient_causes, identified_mask_causes,
-              identified_value_causes, identified_maximum_causes, identified_type_causes,
-              identified_merge_causes, formula_causes, identified_merge_read_causes,
-              identified_changed_term_causes, stale_causes}) {
+             {identified_sum_causes, identified_start_causes, state_read_causes, identified_coverage_causes,
+              identified_term_causes, identified_value_causes, identified_maximum_causes,
+              identified_type_causes, formula_causes, identified_changed_term_causes, stale_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));
@@ -54,7 +46,6 @@ const std::vector<Cause>& all_causes() {
         }
         for (Cause& cause : all) {
             cause.race_alike = is_among(race_alike, cause);
-            cause.fits_factors = is_among(fit_factors, cause);
         }
         return all;
     }();

@@ -29,6 +29,7 @@ struct Candidate {
     std::string where = {};
     double bits = 0;
     std::vector<std::string> parts = {};
+    bool race_alike = false;  ///< as Cause has it
 };
 
 /// A row of the table of causes.
@@ -43,9 +44,8 @@ struct Cause {
     std::function<std::vector<Candidate>(const Evidence&)> candidates;
     std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
     bool legal = false;
-    bool structural = false;    ///< found from the places of wrong elements alone, without a replay of values
-    bool race_alike = false;    ///< a missing barrier can leave the same numbers
-    bool fits_factors = false;  ///< what it solves for are factors
+    bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
+    bool race_alike = false;  ///< a missing barrier can leave the same numbers
     bool form =
         false;  ///< no mistake by name, but numbers that are solved for: a name for the same costs less
 };
@@ -94,33 +94,21 @@ std::vector<Cause> score_place_causes();
 std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> past_end_causes();
-std::vector<Cause> product_causes();
-std::vector<Cause> identified_merge_causes();
-std::vector<Cause> identified_merge_read_causes();
 std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
 std::vector<Cause> identified_changed_term_causes();
-std::vector<Cause> identified_gradient_causes();
-std::vector<Cause> identified_mask_causes();
 std::vector<Cause> identified_value_causes();
 std::vector<Cause> identified_maximum_causes();
 std::vector<Cause> identified_type_causes();
 std::vector<Cause> identified_sum_causes();
 std::vector<Cause> identified_start_causes();
-std::vector<Cause> identified_state_causes();
-std::vector<Cause> identified_recurrence_causes();
-std::vector<Cause> term_read_causes();
 std::vector<Cause> stale_causes();
 std::vector<Cause> tile_read_causes();
 std::vector<Cause> state_read_causes();
 std::vector<Cause> place_causes();
 
-/// Gradients whose sum over tiles goes on from that of another row or column.
-std::vector<Candidate> sum_of_other_element(const Evidence& evidence);
-/// Sums and maxima of which some terms, or all, are read at another index of their tile.
-std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
-/// A mask that hides, or shows, scores that it should not: their places tell which.
-std::vector<Candidate> mask_elsewhere(const Evidence& evidence);
+/// Of the scores that the mask hides wherever a rule says, whatever it compares.
+inline const CauseParameter all_hidden = {"scores", "hidden"};
 /// Row sums that count columns behind the last key.
 std::vector<Candidate> tail_counted(const Evidence& evidence);
 /// What its parameter says of keys whose scores are one number.

@@ -199,11 +199,6 @@ std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
-    return is_gradient(evidence.acts) ? sum_of_other_element(evidence)
-                                      : read_elsewhere<SlotCause::state>(evidence);
-}
-
 /// Of rows that lanes of a warp share, and the next one: these are tried where no value tells the row.
 std::vector<Candidate> rescaled_by_other_row(const Evidence& evidence) {
     if (evidence.direct()) return read_elsewhere<SlotCause::factor>(evidence);
@@ -265,12 +260,6 @@ std::vector<Cause> state_read_causes() {
          "P is computed with another maximum than that of its row",
          "which maximum the exponential subtracts, and the row that it is read at",
          read_elsewhere<SlotCause::maximum>},
-        {"state_of_other_element",
-         "recurrence",
-         {Stage::m, Stage::l, Stage::acc, Stage::dq, Stage::dk, Stage::dv},
-         "the running state goes on from that of another row or column",
-         "the index at which the state before the tile is read",
-         state_of_other_element},
     };
 }
 

@@ -286,9 +286,9 @@ const Kept& place_of(Variable variable) {
 }
 
 /// lse - m of the row; a sink that joins in the end is in it.
-Estimate logarithm_of_sum(const SearchedTile& site, const Estimate& lse) {
+Estimate logarithm_of_sum(const SearchedTile& site, const Estimate& sums) {
     const Matrix m = maximum_of_row(site).value;
-    return {lse.value - m, lse.error + u_f32 * (lse.value.cwiseAbs() + m.cwiseAbs())};
+    return {sums.value - m, sums.error + u_f32 * (sums.value.cwiseAbs() + m.cwiseAbs())};
 }
 
 /// What lse says of a row that saw no key stays.

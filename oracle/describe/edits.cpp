@@ -96,23 +96,6 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most) {
     return edits.take();
 }
 
-std::vector<Expr> common_edits_with(const CoordinateRange& own, std::span<const CoordinateRange> others) {
-    const Expr x = own.coordinate;
-    Changing edits(own);
-    edits.add(0);
-    for (std::int64_t n = 1; n < own.length; n *= 2) {
-        edits.add(x ^ n);
-        edits.add(x + n);
-        edits.add(x - n);
-        edits.add(Expr::changed(Op::multiple, x, n));
-        edits.add(x % n);
-    }
-    std::vector<Expr> all = edits.take();
-    for (const CoordinateRange& other : others)
-        if (other.coordinate != own.coordinate && other.length > 1) all.emplace_back(other.coordinate);
-    return all;
-}
-
 std::vector<Expr> edits_with(const CoordinateRange& own, std::span<const CoordinateRange> others,
                              std::int64_t most) {
     std::vector<Expr> edits = edits_of(own, most);

@@ -19,8 +19,4 @@ std::vector<Expr> edits_of(const CoordinateRange& own, std::int64_t most);
 std::vector<Expr> edits_with(const CoordinateRange& own, std::span<const CoordinateRange> others,
                              std::int64_t most);
 
-/// A short list, for where each of them costs a replay: 0, and moves, exclusive ors, rests and multiples by powers of two; and the
-/// other coordinates by themselves.
-std::vector<Expr> common_edits_with(const CoordinateRange& own, std::span<const CoordinateRange> others);
-
 }  // namespace tilescope

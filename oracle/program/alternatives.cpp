@@ -1,6 +1,13 @@
 #include "oracle/program/alternatives.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
 
 namespace tilescope {
 
@@ -26,6 +33,9 @@ std::vector<ProgramFunction> functions_like(ProgramFunction function) {
         case ProgramFunction::softplus:
             return {ProgramFunction::silu,    ProgramFunction::gelu, ProgramFunction::relu,
                     ProgramFunction::sigmoid, ProgramFunction::tanh, ProgramFunction::softplus};
+        case ProgramFunction::round:
+        case ProgramFunction::trunc:
+            return {ProgramFunction::round, ProgramFunction::trunc};
         case ProgramFunction::abs:
             return {};
     }
@@ -56,6 +66,7 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
     all.push_back({build.of_two(ProgramOp::larger, build.moved(index, -1), build.whole(0)), 1});
     if (extent >= 0) {
         all.push_back({build.of_two(ProgramOp::smaller, build.moved(index, 1), build.moved(extent, -1)), 1});
+        all.push_back({build.of_two(ProgramOp::smaller, index, build.moved(extent, -2)), 2});
         all.push_back({build.of_two(ProgramOp::rest, build.moved(index, 1), extent), 1});
         all.push_back({build.of_two(ProgramOp::rest,
                                     build.of_two(ProgramOp::plus, index, build.moved(extent, -1)), extent),
@@ -92,6 +103,42 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
     return all;
 }
 
+/// What it is at some places, and at both ends of each axis; beyond the extent it is -1.
+std::vector<std::int64_t> OtherIndices::sampled(int index, int extent) const {
+    constexpr std::uint64_t places = 24;
+    constexpr std::uint64_t at_ends = 8;
+    std::vector<std::int64_t> at(program_.axes.size());
+    const std::int64_t end =
+        extent < 0 ? std::numeric_limits<std::int64_t>::max() : whole_at(call_, extent, at).value_or(0);
+    std::mt19937_64 random(1);
+    std::vector<std::int64_t> values;
+    for (std::uint64_t place = 0; place < places; ++place) {
+        for (std::size_t axis = 0; axis < at.size(); ++axis) {
+            const std::uint64_t drawn = random();
+            const std::int64_t last = std::max<std::int64_t>(call_.extents[axis] - 1, 0);
+            at[axis] =
+                place < at_ends ? (drawn % 2 == 0 ? 0 : last) : std::int64_t(drawn % std::uint64_t(last + 1));
+        }
+        const std::optional<std::int64_t> value = whole_at(call_, index, at);
+        values.push_back(value && *value >= 0 && *value < end ? *value : -1);
+    }
+    return values;
+}
+
+const std::vector<Alternative>& OtherIndices::of(int index, const AxisSet& fixed, int extent) {
+    const auto [found, is_new] = found_.try_emplace({index, fixed.to_ulong(), extent});
+    if (!is_new) return found->second;
+    std::vector<Alternative> others = indices_like(build_, program_, index, fixed, extent);
+    std::ranges::stable_sort(others, {}, &Alternative::bits);
+    std::set<std::vector<std::int64_t>> told{sampled(index, extent)};
+    for (const Alternative& other : others) {
+        std::vector<std::int64_t> values = sampled(other.node, extent);
+        const bool is_nowhere = std::ranges::count(values, -1) == std::ssize(values);
+        if (!is_nowhere && told.insert(std::move(values)).second) found->second.push_back(other);
+    }
+    return found->second;
+}
+
 std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Program& program, int index) {
     std::vector<Alternative> all;
     for (std::size_t i = 0; i < program.axes.size(); ++i) {
@@ -106,6 +153,24 @@ std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Pro
     return all;
 }
 
+namespace {
+
+/// Rows by columns of the same tile; what lies beyond the array is 0.
+int transposed_tile(ProgramBuilder& build, const Program& program, ProgramNode read,
+                    const std::array<int, 2>& axes) {
+    const std::size_t rows = read.list.size() - 2;
+    int is_inside = -1;
+    for (std::size_t k = 0; k < 2; ++k) {
+        const ProgramAxis& of = program.axes[std::size_t(axes[k])];
+        const int first = build.of_two(ProgramOp::times, build.block_of(axes[k]), of.block);
+        read.list[rows + k] = build.of_two(ProgramOp::plus, first, build.within_block(axes[1 - k]));
+        is_inside = build.both(is_inside, build.of_two(ProgramOp::less, read.list[rows + k], of.extent));
+    }
+    return build.chosen(build.add(read), is_inside, build.real(0));
+}
+
+}  // namespace
+
 std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& program,
                                          const ProgramNode& node) {
     std::vector<Alternative> all;
@@ -114,6 +179,10 @@ std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& p
     const int along = program.axis_of(node.list[rows]);
     const int feature = program.axis_of(node.list[rows + 1]);
     if (along < 0 || feature < 0 || program.axes[std::size_t(along)].block < 0) return all;
+    if (program.axes[std::size_t(feature)].block >= 0) {
+        all.push_back({transposed_tile(build, program, node, {along, feature}), 2});
+        return all;
+    }
     const int block = program.axes[std::size_t(along)].block;
     const int cols = program.axes[std::size_t(feature)].extent;
     const int first = build.of_two(ProgramOp::times, build.block_of(along), block);

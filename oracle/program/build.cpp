@@ -129,7 +129,10 @@ int ProgramBuilder::index(const Expr& expr, const std::function<int(Coordinate)>
         } else if (const ProgramOp op = joining(node.op); op != ProgramOp::number) {
             const int right = stack.back();
             stack.pop_back();
-            stack.back() = of_two(op, stack.back(), right);
+            const ProgramNode number = program_.node(right);
+            const bool is_negative = number.op == ProgramOp::negative && op == ProgramOp::plus;
+            stack.back() = is_negative ? of_two(ProgramOp::minus, stack.back(), number.of[0])
+                                       : of_two(op, stack.back(), right);
         } else {
             stack.back() = changed(node, stack.back());
         }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dump/schema/error.h"
+#include "oracle/program/functions.h"
 
 namespace tilescope {
 
@@ -164,11 +165,16 @@ class Binder {
 std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
                                      const std::vector<std::int64_t>& axes) {
     const ProgramNode& node = call.program.node(number);
+    if (node.op == ProgramOp::chosen) {
+        const std::optional<std::int64_t> is_first = whole_at(call, node.of[1], axes);
+        return is_first ? whole_at(call, node.of[*is_first != 0 ? 0 : 2], axes) : std::nullopt;
+    }
     std::optional<std::int64_t> x;
     std::optional<std::int64_t> y;
     if (node.of[0] >= 0 && !(x = whole_at(call, node.of[0], axes))) return std::nullopt;
-    if (node.op != ProgramOp::chosen && node.of[1] >= 0 && !(y = whole_at(call, node.of[1], axes)))
-        return std::nullopt;
+    if (node.of[1] >= 0 && !(y = whole_at(call, node.of[1], axes))) return std::nullopt;
+    if (node.op >= ProgramOp::less && node.op <= ProgramOp::unequal)
+        return holds(node.op, double(*x), double(*y)) ? 1 : 0;
     std::int64_t result = 0;
     switch (node.op) {
         case ProgramOp::number:
@@ -199,6 +205,12 @@ std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
             return std::max(*x, *y);
         case ProgramOp::negative:
             return -*x;
+        case ProgramOp::both:
+            return *x != 0 && *y != 0 ? 1 : 0;
+        case ProgramOp::either:
+            return *x != 0 || *y != 0 ? 1 : 0;
+        case ProgramOp::opposite:
+            return *x != 0 ? 0 : 1;
         default:
             return std::nullopt;
     }

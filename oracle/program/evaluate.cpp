@@ -207,16 +207,33 @@ std::vector<std::int64_t> ProgramTile::index_of(std::int64_t i) const {
     return index;
 }
 
+namespace {
+
+bool is_independent(const Program& program, std::span<const int> stages, int axis) {
+    return std::ranges::all_of(stages, [&](int stage) {
+        const ProgramArray& array = program.array(stage);
+        return array.over != axis && reads_itself(program, array.value, axis, stages) &&
+               (array.start < 0 || reads_itself(program, array.start, axis, stages));
+    });
+}
+
+}  // namespace
+
 std::vector<int> independent_axes(const Program& program, std::span<const int> stages) {
     std::vector<int> axes;
     for (int axis = 0; axis < int(program.axes.size()); ++axis) {
-        const bool is_independent = std::ranges::all_of(stages, [&](int stage) {
-            const ProgramArray& array = program.array(stage);
-            return array.over != axis && has_axis(program, array, axis) &&
-                   reads_itself(program, array.value, axis, stages) &&
-                   (array.start < 0 || reads_itself(program, array.start, axis, stages));
-        });
-        if (is_independent) axes.push_back(axis);
+        const auto has_it = [&](int stage) { return has_axis(program, program.array(stage), axis); };
+        if (std::ranges::all_of(stages, has_it) && is_independent(program, stages, axis))
+            axes.push_back(axis);
+    }
+    return axes;
+}
+
+std::vector<int> independent_axes_of(const Program& program, std::span<const int> stages, int stage) {
+    std::vector<int> axes;
+    for (const int index : program.array(stage).indices) {
+        const int axis = program.axis_of(index);
+        if (is_independent(program, stages, axis)) axes.push_back(axis);
     }
     return axes;
 }

@@ -74,5 +74,7 @@ bool reads(const Program& program, int number, int array);
 /// Axes along which these stages are computed for each index by itself: all of them have it, and read each other at the same
 /// index.
 std::vector<int> independent_axes(const Program& program, std::span<const int> stages);
+/// The same of the axes of one of the stages, which others of them may not have.
+std::vector<int> independent_axes_of(const Program& program, std::span<const int> stages, int stage);
 
 }  // namespace tilescope

@@ -57,12 +57,13 @@ class MistakeSearch {
         for (std::size_t i = 0; i < there.size(); ++i)
             there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
         for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
-        for (const ProgramRewrite& rewrite : solved_rewrites(searched_)) try_out(rewrite);
-        // The stage itself first.
+        std::vector<ProgramRewrite> rewrites = solved_rewrites(searched_);
+        // Of as short ones those of the stage itself first.
         for (const int stage : searched_.rewritten() | std::views::reverse) {
-            for (const ProgramRewrite& rewrite : rewrites_of(program_, stage, there)) try_out(rewrite);
+            for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
+                rewrites.push_back(std::move(rewrite));
         }
-        look_closer();
+        try_out(std::move(rewrites));
         FoundMistakes found{best(), searched_.sets_none_apart(), besides(), is_cut_off_, nullptr};
         found.program = std::make_shared<const Program>(program_);
         return found;
@@ -94,32 +95,36 @@ class MistakeSearch {
         }
     }
 
-    void try_out(const ProgramRewrite& rewrite) {
-        const int stage = rewrite.stage;
-        const Dtype dtype = rewrite.dtype.value_or(program_.array(stage).dtype);
-        Found found{rewrite, dtype, {.stage = stage, .slot = rewrite.slot, .bits = rewrite.bits}};
-        if (stage != searched_.wrong()) found.mistake.bits += bits_of_other_stage;
-        if (outcome_of(found, false).is_possible) found_.push_back(std::move(found));
-    }
-
-    /// What explains the parts is held against the tiles, and where it holds is read from these.
-    void look_closer() {
-        std::ranges::stable_sort(found_, {}, &Found::bits);
-        std::vector<Found> kept;
+    /// The shorter ones first, until none that is left is as short as one that explains it. What explains the parts is held against the
+    /// tiles, and where it holds is read from these.
+    void try_out(std::vector<ProgramRewrite> rewrites) {
+        const auto bits_of = [&](const ProgramRewrite& rewrite) {
+            return rewrite.bits + (rewrite.stage == searched_.wrong() ? 0 : bits_of_other_stage);
+        };
+        std::ranges::stable_sort(rewrites, {}, bits_of);
         double best = HUGE_VAL;
-        for (std::size_t i = 0; i < found_.size() && i < most_looked_at; ++i) {
-            Found& found = found_[i];
-            if (found.bits() > best + bits_of_as_short) break;
+        std::size_t looked_at = 0;
+        for (const ProgramRewrite& rewrite : rewrites) {
+            const double bits = bits_of(rewrite);
+            if (bits > best + bits_of_as_short || looked_at == most_looked_at) break;
+            Found found{rewrite,
+                        rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
+                        {.stage = rewrite.stage, .slot = rewrite.slot, .bits = bits}};
+            if (!outcome_of(found, false).is_possible) continue;
+            ++looked_at;
             if (!complete(found)) continue;
             if (is_contradicted(found)) {
                 std::optional<Found> here = in_reader_alone(found);
-                if (!here || !complete(*here)) continue;
-                found = std::move(*here);
+                if (here && complete(*here)) {
+                    found = std::move(*here);
+                } else {
+                    found.mistake.becomes += ", for " + program_.array(searched_.wrong()).name + " alone";
+                    found.mistake.bits += bits_of_other_stage;
+                }
             }
             best = std::min(best, found.bits());
-            kept.push_back(std::move(found));
+            found_.push_back(std::move(found));
         }
-        found_ = std::move(kept);
         std::ranges::stable_sort(found_, {}, &Found::bits);
     }
 
@@ -150,8 +155,9 @@ class MistakeSearch {
         }
         mistake.explained = 1 - double(otherwise + outcome.apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
-        // A list of the wrong elements would be a description as well.
-        return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements);
+        // A list of the wrong elements would be a description as well; where tolerances are wide much explains them.
+        return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements) &&
+               mistake.bits <= outcome.evidence;
     }
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.
@@ -159,7 +165,12 @@ class MistakeSearch {
         const int stage = found.rewrite.stage;
         const ProgramArray& wrong = program_.array(searched_.wrong());
         const int read = straight_read(wrong.value, stage);
-        if (read < 0 || found.rewrite.is_start || program_.array(stage).over >= 0) return std::nullopt;
+        if (read < 0 || found.rewrite.is_start) return std::nullopt;
+        // Both after the same block.
+        const bool is_beside = program_.array(stage).over == wrong.over &&
+                               program_.node(read).state == ProgramState::after &&
+                               program_.node(read).of[0] < 0;
+        if (program_.array(stage).over >= 0 && !is_beside) return std::nullopt;
         ProgramBuilder build(program_);
         Found here = found;
         here.rewrite.stage = here.mistake.stage = searched_.wrong();

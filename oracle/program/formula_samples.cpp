@@ -54,6 +54,27 @@ std::vector<Numbers> FormulaSamples::indices_of(const NeededValues& values,
     return indices;
 }
 
+bool FormulaSamples::has_operand(int number, std::size_t operand) const {
+    const ProgramNode& node = program_.node(number);
+    const bool is_of_place = node.op == ProgramOp::plus || node.op == ProgramOp::minus ||
+                             node.op == ProgramOp::times || node.op == ProgramOp::quotient ||
+                             node.op == ProgramOp::smaller || node.op == ProgramOp::larger ||
+                             (node.op == ProgramOp::chosen && operand != 1);
+    return is_of_place && node.of[operand] >= 0 && !program_.node(node.of[operand]).is_whole;
+}
+
+std::array<Numbers, 3> FormulaSamples::operands_of(const NeededValues& values,
+                                                   const std::vector<const StoredStage*>& stages) const {
+    Formulas formulas(call_, stages, values.stage, {});
+    std::array<Numbers, 3> operands;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+        if (has_operand(values.node, k))
+            operands[k] = laid_out(formulas.at(program_.node(values.node).of[k], values.ranges, values.block),
+                                   values.needed.axes, values.needed.extents);
+    }
+    return operands;
+}
+
 void FormulaSamples::take_values(const NeededValues& values, const std::vector<const StoredStage*>& stages) {
     const Numbers& needed = values.needed;
     NodeSamples& of = nodes_[values.node];
@@ -75,6 +96,8 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
     }
     std::array<EveryNth, 2> some{EveryNth(counts[0], most_places), EveryNth(counts[1], most_places)};
     const std::vector<Numbers> indices = indices_of(values, stages);
+    const std::array<Numbers, 3> operands =
+        counts[1] > 0 ? operands_of(values, stages) : std::array<Numbers, 3>();
     for (std::int64_t i = 0; i < needed.size(); ++i) {
         const Uncertain number = needed.at(i);
         if (!std::isfinite(number.error)) continue;
@@ -85,6 +108,8 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
                           .is_wrong = is_wrong(values, i)};
         if (!some[sample.is_wrong ? 1 : 0].takes()) continue;
         sample.at = indices_at(values.ranges, needed, i);
+        for (std::size_t k = 0; k < operands.size(); ++k)
+            sample.operands[k] = operands[k].value.empty() ? std::nan("") : operands[k].value[std::size_t(i)];
         for (std::size_t k = 0; k < sample.index.size(); ++k) {
             if (k < indices.size()) sample.index[k] = std::int32_t(indices[k].value[std::size_t(i)]);
             if (indices.empty() && k < of.axes.size()) sample.index[k] = sample.at[std::size_t(of.axes[k])];

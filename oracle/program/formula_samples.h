@@ -23,6 +23,8 @@ struct NodeSample {
     double right = 0;
     double needed = 0;
     double error = 0;
+    std::array<double, 3>
+        operands{};  ///< what it is computed from by the program, where that are numbers of the same place
     bool is_wrong = false;
 
     bool agrees(double value) const { return value == needed || std::abs(value - needed) <= error; }
@@ -80,6 +82,8 @@ class FormulaSamples {
     bool is_read(const NodeSamples& of) const { return program_.node(of.node).op == ProgramOp::read; }
     std::size_t dimensions(const NodeSamples& of) const;
     AxisRange range_of(const NodeSamples& of, std::size_t dimension, std::size_t part) const;
+    /// Whether an operand of a part of a formula is a number at the same place.
+    bool has_operand(int node, std::size_t operand) const;
     /// What stands at other indices; NaN beyond what is known.
     double value_at(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
 
@@ -88,6 +92,8 @@ class FormulaSamples {
     void take_sums(const NeededSums& sums);
     std::vector<Numbers> indices_of(const NeededValues& values,
                                     const std::vector<const StoredStage*>& stages) const;
+    std::array<Numbers, 3> operands_of(const NeededValues& values,
+                                       const std::vector<const StoredStage*>& stages) const;
     double stored_value(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
 
     const ProgramCall& call_;

@@ -37,7 +37,7 @@ struct FunctionBound {
     double least;  ///< argument from which on it is defined
 };
 
-constexpr std::array<FunctionBound, 13> bounds = {{
+constexpr std::array<FunctionBound, 15> bounds = {{
     {[](double x) { return std::exp(x); }, 0, 4, 2, 0, -open},
     {[](double x) { return std::exp2(x); }, 0, 4, 0, 0, -open},
     {[](double x) { return std::log(x); }, 0, 6, 0, 6.03, 0},
@@ -54,6 +54,8 @@ constexpr std::array<FunctionBound, 13> bounds = {{
     {[](double x) { return std::max(x, 0.0); }, 0, 0, 0, 0, -open},
     {softplus, 0, 6, 0, 6, -open},
     {[](double x) { return std::abs(x); }, 1, 0, 0, 0, -open},
+    {[](double x) { return std::nearbyint(x); }, 0, 0, 0, 0, -open},
+    {[](double x) { return std::trunc(x); }, 0, 0, 0, 0, -open},
 }};
 
 /// Of a function that is 0 at 0, at most x, and rises from there on; NaN for others.
@@ -116,6 +118,8 @@ Uncertain function_of(ProgramFunction function, Uncertain x) {
 }
 
 Uncertain inverse_of(ProgramFunction function, Uncertain y, double near) {
+    if (function == ProgramFunction::round) return {y.value, y.error + 0.5};
+    if (function == ProgramFunction::trunc) return {y.value, y.error + 1};
     const auto inverse = [&](double of) {
         switch (function) {
             case ProgramFunction::exp:
@@ -143,6 +147,9 @@ Uncertain inverse_of(ProgramFunction function, Uncertain y, double near) {
             case ProgramFunction::silu:
             case ProgramFunction::gelu:
                 return rising_inverse(bounds[std::size_t(function)].at, of);
+            case ProgramFunction::round:
+            case ProgramFunction::trunc:
+                break;
         }
         return std::nan("");
     };
@@ -196,6 +203,16 @@ Uncertain cast_to(Dtype dtype, Uncertain x) {
     if (low == high) return {low, 0};
     if (!std::isfinite(low) || !std::isfinite(high)) return {rounded(x.value), open};
     return {(low + high) / 2, (high - low) / 2};
+}
+
+NumberGrid grid_of(const DtypeInfo& info) {
+    NumberGrid grid;
+    grid.name = info.name;
+    grid.digits = info.significand_bits;
+    grid.least_exponent = info.min_exponent;
+    grid.largest = double(info.max_finite);
+    grid.saturates = !info.has_infinity;
+    return grid;
 }
 
 }  // namespace tilescope

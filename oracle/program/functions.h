@@ -2,6 +2,7 @@
 
 #include "dump/schema/program.h"
 #include "oracle/describe/real.h"
+#include "oracle/solve/number_grid.h"
 
 namespace tilescope {
 
@@ -34,5 +35,8 @@ Uncertain inverse_of(ProgramFunction function, Uncertain y, double near);
 
 /// Rounded to nearest in that type: what lies between both ends, rounded.
 Uncertain cast_to(Dtype dtype, Uncertain x);
+
+/// The floats of a type.
+NumberGrid grid_of(const DtypeInfo& info);
 
 }  // namespace tilescope

@@ -327,6 +327,41 @@ class Inversion {
         return product;
     }
 
+    /// Along these axes alone: what several places need of one element is needed of it where they agree.
+    static Numbers agreed(const Numbers& needed, const std::vector<int>& axes) {
+        std::vector<std::int64_t> extents;
+        std::vector<int> order = axes;
+        for (const int axis : axes) extents.push_back(needed.extents[std::size_t(needed.position_of(axis))]);
+        std::vector<std::int64_t> all = extents;
+        for (std::size_t i = 0; i < needed.axes.size(); ++i) {
+            if (std::ranges::find(axes, needed.axes[i]) != axes.end()) continue;
+            order.push_back(needed.axes[i]);
+            all.push_back(needed.extents[i]);
+        }
+        const Numbers each = laid_out(needed, order, all);
+        Numbers held = Numbers::along(axes, extents);
+        held.error.assign(held.value.size(), open_error);
+        const std::int64_t places = held.size() > 0 ? each.size() / held.size() : 0;
+        for (std::int64_t i = 0; i < held.size(); ++i) {
+            Uncertain best{0, open_error};
+            for (std::int64_t k = 0; k < places; ++k) {
+                const Uncertain here = each.at(i * places + k);
+                if (here.error < best.error) best = here;
+            }
+            const auto contradicts = [&](Uncertain here) {
+                return std::isfinite(here.error) &&
+                       std::abs(here.value - best.value) > here.error + best.error;
+            };
+            bool is_told = std::isfinite(best.error);
+            for (std::int64_t k = 0; k < places && is_told; ++k)
+                is_told = !contradicts(each.at(i * places + k));
+            if (!is_told) continue;
+            held.value[std::size_t(i)] = best.value;
+            held.error[std::size_t(i)] = best.error;
+        }
+        return held;
+    }
+
     /// What a stage that nobody stored must have held, where it is read at its own indices.
     void of_stage(const ProgramNode& read, const AxisRanges& ranges, const Numbers& needed) {
         const ProgramArray& array = program_.array(read.what);
@@ -337,13 +372,17 @@ class Inversion {
             axes.push_back(program_.axis_of(read.list[i]));
         }
         std::ranges::sort(axes);
-        if (axes != needed.axes) return;
+        if (std::ranges::any_of(axes, [&](int axis) { return needed.position_of(axis) < 0; })) return;
+        const Numbers held = agreed(needed, axes);
         AxisRanges own{};
         for (const int axis : axes) own[std::size_t(axis)] = ranges[std::size_t(axis)];
-        Inversion inversion(inputs_, read.what, 0, observer_);
-        if (array.over < 0) return inversion.go(array.value, own, needed);
+        const bool is_beside =
+            read.state == ProgramState::after && read.of[0] < 0 && array.over == program_.array(stage_).over;
+        Inversion inversion(inputs_, read.what, is_beside ? block_ : 0, observer_);
+        if (is_beside) own[std::size_t(array.over)] = ranges[std::size_t(array.over)];
+        if (array.over < 0 || is_beside) return inversion.go(array.value, own, held);
         const bool is_last = read.state == ProgramState::last || read.state == ProgramState::unsaid;
-        if (is_last) inversion.of_added_state(own, needed);
+        if (is_last) inversion.of_added_state(own, held);
     }
 
     /// What each block adds to a state of which the last one is known: a sum of products along its axis, times factors.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <set>
 #include <utility>
 
 #include "oracle/program/alternatives.h"
@@ -18,9 +19,18 @@ using Axes = AxisSet;
 double bits_among(std::size_t count) {
     return std::log2(double(std::max<std::size_t>(count, 1)));
 }
+/// The same where some are rarer than others by bits of their own: these take less room.
+template <class All>
+double bits_among_all(const All& all) {
+    double sum = 0;
+    for (const auto& one : all) sum += std::exp2(-one.bits);
+    return sum > 0 ? std::log2(sum) : 0;
+}
 
 /// Operands of a formula of which two are exchanged.
 constexpr std::size_t most_exchanged = 8;
+/// Of which two are multiplied in the place of one.
+constexpr std::size_t most_multiplied = 4;
 /// Operations that are left out at once.
 constexpr int deepest_part = 4;
 /// Numbers that may be a factor, those of the program among them.
@@ -28,8 +38,8 @@ constexpr std::size_t most_factors = 13;
 
 class Rewriter {
  public:
-    Rewriter(Program& program, int stage, const std::vector<bool>& there)
-        : program_(program), stage_(stage), there_(there) {}
+    Rewriter(Program& program, const ProgramCall& call, int stage, const std::vector<bool>& there)
+        : program_(program), call_(call), stage_(stage), there_(there) {}
 
     std::vector<ProgramRewrite> all() {
         const ProgramArray array = program_.array(stage_);
@@ -42,6 +52,7 @@ class Rewriter {
         std::vector<ScopedRead> reads;
         collect_reads(array.value, -1, reads);
         of_exchanged_reads(array.value, reads, found);
+        of_products_of_reads(array.value, reads, found);
         of_repeated_reads(array.value, reads, fixed, found);
         of_repeated_axes(array.value, fixed, found);
         if (array.dtype != Dtype::f32) {
@@ -99,8 +110,7 @@ class Rewriter {
         add_parts(node, 1, here);
         if (!here.empty()) ++places_;
         for (const Tried& one : here)
-            found.push_back(
-                {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
+            found.push_back({stage_, one.node, std::nullopt, 4 + bits_among_all(here) + one.bits, one.slot});
         if (node.op == ProgramOp::read) {
             of_indices(node, fixed, found);
             return found;
@@ -184,6 +194,9 @@ class Rewriter {
         std::vector<Tried> all{{x, "factor"}};
         if (!divides) all.push_back({y, "factor"});
         all.push_back({of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, y), "factor"});
+        if (divides)
+            all.push_back(
+                {of_two(ProgramOp::quotient, x, of_two(ProgramOp::quotient, real(1), y)), "factor", 1});
         ProgramNode same = node;
         same.of[0] = add(same);
         all.push_back({add(same), "factor"});  // twice
@@ -191,6 +204,8 @@ class Rewriter {
             all.push_back({of_two(ProgramOp::quotient, y, x), "factor"});
             all.push_back({of_two(ProgramOp::times, add(node), x), "factor"});
         }
+        for (const ProgramOp op : {ProgramOp::plus, ProgramOp::minus})
+            all.push_back({of_two(op, x, y), "operation", 3});
         return all;
     }
 
@@ -206,6 +221,7 @@ class Rewriter {
             return all;
         }
         all.push_back({negative(add(node)), "sign"});
+        all.push_back({of_two(ProgramOp::times, x, y), "operation", 3});
         ProgramNode twice = node;
         twice.of[0] = add(node);
         all.push_back({add(twice), "term"});
@@ -220,6 +236,11 @@ class Rewriter {
             ProgramNode other = node;
             other.what = int(function);
             all.push_back({add(other), "function"});
+        }
+        for (const double factor : factors()) {
+            ProgramNode other = node;
+            other.of[0] = of_two(ProgramOp::times, node.of[0], real(factor));
+            all.push_back({add(other), "factor", 3});
         }
         return all;
     }
@@ -282,12 +303,10 @@ class Rewriter {
         const int whole_range = add(node);
         for (const double factor : factors())
             all.push_back({of_two(ProgramOp::times, whole_range, real(factor)), "factor", 2});
-        if (node.op == ProgramOp::sum) {
-            ProgramNode most = node;
-            most.op = ProgramOp::most;
-            all.push_back({add(most), "function"});
-            add_blocks_before(whole_range, fixed, all);
-        }
+        ProgramNode other = node;
+        other.op = node.op == ProgramOp::most ? ProgramOp::least : ProgramOp::most;
+        all.push_back({add(other), "function"});
+        if (node.op == ProgramOp::sum) add_blocks_before(whole_range, fixed, all);
         return all;
     }
 
@@ -340,6 +359,7 @@ class Rewriter {
                 all.push_back({add(other), "state"});
             }
         }
+        if (node.of[0] >= 0) of_state_index(node, fixed, all);
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
             all.push_back({build_.cast(dtype, number), "type"});
@@ -371,12 +391,29 @@ class Rewriter {
         return all;
     }
 
+    /// The state after another block: that of another index of what it is computed from.
+    void of_state_index(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all) {
+        std::vector<int> nodes;
+        std::vector<int> comparisons;
+        collect_axes(node.of[0], nodes, comparisons);
+        std::set<int> axes;
+        for (const int one : nodes) axes.insert(program_.axis_of(one));
+        for (const int of : axes) {
+            const std::vector<Alternative> others =
+                other_indices_.of(axis(of), fixed, program_.axes[std::size_t(of)].extent);
+            for (const Alternative& other : others) {
+                ProgramNode read = node;
+                read.of[0] = build_.at_index(node.of[0], of, other.node);
+                all.push_back({add(read), "state", other.bits});
+            }
+        }
+    }
+
     void of_indices(const ProgramNode& node, const Axes& fixed, std::vector<ProgramRewrite>& found) {
         for (std::size_t i = 0; i < node.list.size(); ++i) {
             std::vector<Tried> here;
-            for (const Alternative& index :
-                 indices_like(build_, program_, node.list[i], fixed,
-                              node.is_flat ? -1 : build_.extent_of(node.what, i, node.list[i]))) {
+            for (const Alternative& index : other_indices_.of(
+                     node.list[i], fixed, node.is_flat ? -1 : build_.extent_of(node.what, i, node.list[i]))) {
                 ProgramNode read = node;
                 read.list[i] = index.node;
                 here.push_back({add(read), "index", index.bits});
@@ -394,7 +431,7 @@ class Rewriter {
             ++places_;
             for (const Tried& one : here)
                 found.push_back(
-                    {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
+                    {stage_, one.node, std::nullopt, 4 + bits_among_all(here) + one.bits, one.slot});
         }
     }
 
@@ -429,6 +466,24 @@ class Rewriter {
                     continue;
                 const int first = build_.with_node(value, reads[i].node, add(other));
                 here.push_back(build_.with_node(first, reads[k].node, add(one)));
+            }
+        }
+        ++places_;
+        for (const int one : here)
+            found.push_back({stage_, one, std::nullopt, 6 + bits_among(here.size()), "operand"});
+    }
+
+    /// One operand, in whose place the product of two of them stands.
+    void of_products_of_reads(int value, const std::vector<ScopedRead>& reads,
+                              std::vector<ProgramRewrite>& found) {
+        std::vector<int> here;
+        for (const ScopedRead& read : reads) {
+            for (std::size_t i = 0; i < reads.size() && reads.size() <= most_multiplied; ++i) {
+                for (std::size_t k = i; k < reads.size(); ++k) {
+                    if (reads[i].scope != read.scope || reads[k].scope != read.scope) continue;
+                    here.push_back(build_.with_node(value, read.node,
+                                                    of_two(ProgramOp::times, reads[i].node, reads[k].node)));
+                }
             }
         }
         ++places_;
@@ -525,7 +580,7 @@ class Rewriter {
             const auto is_it = [&](int node) { return program_.axis_of(node) == of; };
             if (std::ranges::count_if(nodes, is_it) < 2) continue;
             std::vector<Alternative> instead =
-                indices_like(build_, program_, axis(of), fixed, program_.axes[std::size_t(of)].extent);
+                other_indices_.of(axis(of), fixed, program_.axes[std::size_t(of)].extent);
             for (const Alternative& index : indices_off_by_extents(build_, program_, axis(of)))
                 instead.push_back(index);
             for (const Alternative& index : instead)
@@ -582,8 +637,8 @@ class Rewriter {
         for (const double number : {0.0, -HUGE_VAL, std::nan("")}) here.push_back({real(number), "result"});
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             const int own = program_.axis_of(array.indices[i]);
-            for (const Alternative& index : indices_like(build_, program_, array.indices[i], Axes(),
-                                                         program_.axes[std::size_t(own)].extent))
+            for (const Alternative& index :
+                 other_indices_.of(array.indices[i], Axes(), program_.axes[std::size_t(own)].extent))
                 here.push_back({build_.at_index(value, own, index.node), "store", index.bits});
             for (std::size_t k = i + 1; k < array.indices.size(); ++k) {
                 const int other = program_.axis_of(array.indices[k]);
@@ -592,12 +647,13 @@ class Rewriter {
         }
         ++places_;
         for (const Tried& one : here)
-            found.push_back(
-                {stage_, one.node, std::nullopt, 4 + bits_among(here.size()) + one.bits, one.slot});
+            found.push_back({stage_, one.node, std::nullopt, 4 + bits_among_all(here) + one.bits, one.slot});
     }
 
     Program& program_;
+    const ProgramCall& call_;
     ProgramBuilder build_{program_};
+    OtherIndices other_indices_{program_, call_, build_};
     int stage_;
     const std::vector<bool>& there_;
     std::size_t places_ = 0;
@@ -606,8 +662,9 @@ class Rewriter {
 
 }  // namespace
 
-std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there) {
-    return Rewriter(program, stage, there).all();
+std::vector<ProgramRewrite> rewrites_of(Program& program, const ProgramCall& call, int stage,
+                                        const std::vector<bool>& there) {
+    return Rewriter(program, call, stage, there).all();
 }
 
 }  // namespace tilescope

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/schema/program.h"
+#include "oracle/program/call.h"
 
 namespace tilescope {
 
@@ -20,7 +20,9 @@ struct ProgramRewrite {
 };
 
 /// All formulas that differ from `value`, that of stage `stage`, in one place. Their nodes are added to the program, whose
-/// formulas stay as they are. Arrays that are `there` may stand in place of others.
-std::vector<ProgramRewrite> rewrites_of(Program& program, int stage, const std::vector<bool>& there);
+/// formulas stay as they are. Arrays that are `there` may stand in place of others. `call`: one of this program, in which indices
+/// that are the same everywhere are one.
+std::vector<ProgramRewrite> rewrites_of(Program& program, const ProgramCall& call, int stage,
+                                        const std::vector<bool>& there);
 
 }  // namespace tilescope

@@ -15,6 +15,7 @@ constexpr std::size_t wrong_parts = 6;
 constexpr std::size_t other_parts = 4;
 constexpr std::int64_t most_elements_of_tile = 1 << 14;
 constexpr double most_healthy_elements = 1 << 22;
+constexpr double most_own_states = 1 << 21;
 constexpr std::size_t wrong_tiles = 5;
 constexpr std::size_t other_tiles = 3;
 
@@ -47,6 +48,7 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
     options_.stored = &stored;
     if (kept_as) program_.arrays[std::size_t(wrong_)].dtype = *kept_as;
     choose_stages();
+    read_own_states();
     compute_healthy();
     choose_parts();
     for (std::vector<CallPart>* const parts : {&probes_, &parts_, &tiles_}) {
@@ -61,18 +63,27 @@ void SearchedCall::choose_stages() {
     goes_round_ = rewritten_.back() > wrong_;
 }
 
+double SearchedCall::elements_of(int stage) const {
+    const ProgramArray& array = program_.array(stage);
+    double elements = array.over < 0 ? 1 : double(call_.blocks_of(array.over) + 1);
+    for (const int index : array.indices)
+        elements *= double(call_.extents[std::size_t(program_.axis_of(index))]);
+    return elements;
+}
+
+/// A formula with another index may go on from them anywhere.
+void SearchedCall::read_own_states() {
+    declared_start_ = program_.array(wrong_).start;
+    if (program_.array(wrong_).over < 0 || goes_round_ || elements_of(wrong_) > most_own_states) return;
+    own_states_ = std::move(stored_stages(call_, options_, std::array{wrong_}).at(wrong_));
+}
+
 /// A formula with another index may read them anywhere.
 void SearchedCall::compute_healthy() {
     AxisRanges all{};
     for (std::size_t axis = 0; axis < call_.extents.size(); ++axis) all[axis] = {0, call_.extents[axis]};
     double elements = 0;
-    for (const int stage : rewritten_) {
-        const ProgramArray& array = program_.array(stage);
-        double of_stage = array.over < 0 ? 1 : double(call_.blocks_of(array.over) + 1);
-        for (const int index : array.indices)
-            of_stage *= double(call_.extents[std::size_t(program_.axis_of(index))]);
-        elements += of_stage;
-    }
+    for (const int stage : rewritten_) elements += elements_of(stage);
     if (rewritten_.size() < 2 || goes_round_ || elements > most_healthy_elements) return;
     const ObserveTile ignore = [](const ProgramTile&, const ExpectedTile&) {};
     TileRun run = run_of(all, ignore);
@@ -86,7 +97,10 @@ CallPart SearchedCall::around(const std::vector<std::int64_t>& index, std::int64
     for (std::size_t axis = 0; axis < call_.extents.size(); ++axis)
         part.ranges[axis] = {0, call_.extents[axis]};
     const ProgramArray& array = program_.array(wrong_);
-    for (const int axis : independent_axes(program_, rewritten_)) {
+    // Where whole stages are known it does not matter what others of the part's stages have.
+    const std::vector<int> axes = healthy_.empty() ? independent_axes(program_, rewritten_)
+                                                   : independent_axes_of(program_, rewritten_, wrong_);
+    for (const int axis : axes) {
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             if (program_.axis_of(array.indices[i]) != axis) continue;
             const std::int64_t extent = call_.extents[std::size_t(axis)];
@@ -210,10 +224,18 @@ bool SearchedCall::is_kept_wider() const {
 TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observe) const {
     TileRun run(call_, options_, ranges, observe);
     for (const auto& [stage, stored] : known_) run.know(stage, stored);
+    if (own_states_ && program_.array(wrong_).start == declared_start_) run.read_stored(wrong_, *own_states_);
     return run;
 }
 
 namespace {
+
+/// What it says that a wrong element is as the rewritten program has it: how much nearer that is than the declared one, in bits.
+double evidence_of(const LookedElement& element, double error) {
+    constexpr double most = 16;
+    const double times = element.off / error;
+    return std::isfinite(times) ? std::clamp(std::log2(times), 0.0, most) : most;
+}
 
 /// What the rewritten program expects of an element.
 void look(const LookedElement& element, Uncertain expected, bool is_none_there, RewriteOutcome& outcome) {
@@ -228,6 +250,7 @@ void look(const LookedElement& element, Uncertain expected, bool is_none_there, 
         if (!is_right) outcome.broken.push_back(&element);
     } else if (is_right) {
         outcome.explained.push_back(&element);
+        outcome.evidence += evidence_of(element, expected.error);
     } else {
         // Nobody knows what stands beyond an array.
         ++(std::isnan(expected.value) ? outcome.open : outcome.unexplained);

@@ -38,6 +38,7 @@ struct RewriteOutcome {
     std::int64_t apart = 0;        ///< wrong, and set apart: not looked at
     std::int64_t unexplained = 0;  ///< wrong before, and still
     std::int64_t open = 0;         ///< wrong before, and read beyond an array now
+    double evidence = 0;  ///< bits: how much nearer to what is explained it is than the program as it is
     std::vector<const LookedElement*> explained;
     std::vector<const LookedElement*> broken;  ///< right before, and wrong with it
 };
@@ -86,6 +87,8 @@ class SearchedCall {
 
  private:
     void choose_stages();
+    double elements_of(int stage) const;
+    void read_own_states();
     void compute_healthy();
     void choose_parts();
     void set_none_apart();
@@ -105,6 +108,9 @@ class SearchedCall {
     std::vector<int> rewritten_;
     bool goes_round_ = false;  ///< a stage takes the state of a later one
     std::map<int, StoredStage> known_;
+    /// Of the wrong stage, as stored, where these are few; it is what a formula takes of them, unless it begins otherwise.
+    std::optional<StoredStage> own_states_;
+    int declared_start_ = -1;
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
     std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing
     std::vector<CallPart> parts_;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <deque>
 
+#include "oracle/solve/number.h"
+
 namespace tilescope {
 
 namespace {
@@ -66,14 +68,21 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
             continue;
         }
         offer_functions(offers, of);
-        if (op != ProgramOp::read && op != ProgramOp::sum && number != program.array(of.stage).value)
-            continue;
+        offer_operands(offers, of);
+        const bool is_reduction = op == ProgramOp::sum || op == ProgramOp::most || op == ProgramOp::least;
+        if (op != ProgramOp::read && !is_reduction && number != program.array(of.stage).value) continue;
         offer_indices(offers, of);
         offer_tile_maps(offers, of);
         offer_flat_reads(offers, of);
     }
-    for (const auto& [number, of] : samples.sums())
-        program.node(number).op == ProgramOp::sum ? offer_weights(offers, of) : offer_extremes(offers, of);
+    for (const auto& [number, of] : samples.sums()) {
+        if (program.node(number).op != ProgramOp::sum) {
+            offer_extremes(offers, of);
+            continue;
+        }
+        offer_weights(offers, of);
+        offer_bounds(offers, of);
+    }
     std::vector<ProgramRewrite> found = offers.take();
     const double places = 4 + std::log2(double(samples.nodes().size() + samples.sums().size()) + 1);
     for (ProgramRewrite& rewrite : found) rewrite.bits += places;
@@ -88,6 +97,34 @@ void RewriteOffers::add(int stage, int node, int instead, double bits, const cha
     found_.push_back(
         {stage, build_.with_node(program_.array(stage).value, node, instead), std::nullopt, bits, slot});
 }
+
+namespace {
+
+/// What the node is where these values are needed, and not where they would break it: below a number, or above it.
+std::optional<FoundCondition> condition_by_value(ProgramBuilder& build, const NodeSamples& of,
+                                                 const std::vector<double>& values) {
+    std::vector<double> inside;
+    std::vector<double> outside;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const NodeSample& sample = of.samples[i];
+        if (sample.is_wrong == sample.agrees(values[i]))
+            (sample.is_wrong ? inside : outside).push_back(sample.right);
+    }
+    if (std::ssize(inside) < fewest_places || std::ssize(outside) < fewest_places) return std::nullopt;
+    const auto [least_in, most_in] = std::ranges::minmax(inside);
+    const auto [least_out, most_out] = std::ranges::minmax(outside);
+    const bool is_below = most_in < least_out;
+    if (!is_below && !(most_out < least_in)) return std::nullopt;
+    const double low = is_below ? most_in : most_out;
+    const double high = is_below ? least_out : least_in;
+    if (!std::isfinite(low) || !std::isfinite(high)) return std::nullopt;
+    const KnownNumber bound = simplest_number((low + high) / 2, (high - low) / 2, {});
+    return FoundCondition{
+        build.of_two(is_below ? ProgramOp::less : ProgramOp::more, of.node, build.real(bound.value)),
+        bits_of_real + (bound.is_round ? 0 : bits_of_real_that_is_not_round)};
+}
+
+}  // namespace
 
 void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
                           const char* slot) {
@@ -106,8 +143,9 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
         double(open) > most_open * double(of.wrong))
         return;
     if (double(broken) <= broken_share * double(of.right)) return add(of.stage, of.node, instead, bits, slot);
-    const std::optional<FoundCondition> condition =
-        find_condition(samples_.call(), build_, places, numbers_of(of));
+    std::optional<FoundCondition> condition = find_condition(samples_.call(), build_, places, numbers_of(of));
+    if (!condition && !is_condition(program_.node(of.node).op))
+        condition = condition_by_value(build_, of, values);
     if (!condition) return;
     if (!is_condition(program_.node(of.node).op))
         return add(of.stage, of.node, build_.chosen(instead, condition->node, of.node),

@@ -26,7 +26,8 @@ class RewriteOffers {
         return place_numbers(program_, of.axes, of.by_block);
     }
 
-    /// `instead` stands where the node does; `values`: of each sample. Where it would break what is right a condition is looked for.
+    /// `instead` stands where the node does; `values`: of each sample. Where it would break what is right a condition is looked for: of
+    /// the place, or of what the node is.
     void offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
                const char* slot);
     /// Without being held against the samples.
@@ -43,13 +44,21 @@ class RewriteOffers {
 
 /// Each of them for one part of the formula.
 void offer_functions(RewriteOffers& offers, const NodeSamples& of);
+void offer_operands(RewriteOffers& offers, const NodeSamples& of);
 void offer_conditions(RewriteOffers& offers, const NodeSamples& of);
 void offer_indices(RewriteOffers& offers, const NodeSamples& of);
 void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
+void offer_bounds(RewriteOffers& offers, const SumSamples& of);
 void offer_extremes(RewriteOffers& offers, const SumSamples& of);
 
+/// In the formulas: a number, that it is 0, and one that has more than a few digits.
+inline constexpr double bits_of_real = 8;
+inline constexpr double bits_of_zero = 5;
+inline constexpr double bits_of_left_out = 3;
+inline constexpr double bits_of_type = 4;
+inline constexpr double bits_of_real_that_is_not_round = 16;
 /// Of the places that are wrong, that a rewrite may leave unexplained; fewer places tell nothing.
 inline constexpr double unexplained_share = 0.02;
 inline constexpr std::int64_t fewest_places = 4;

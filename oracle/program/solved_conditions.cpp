@@ -13,7 +13,6 @@ namespace {
 constexpr std::array<ProgramOp, 6> comparisons = {ProgramOp::less,  ProgramOp::at_most,
                                                   ProgramOp::more,  ProgramOp::at_least,
                                                   ProgramOp::equal, ProgramOp::unequal};
-constexpr double bits_of_left_out = 3;
 constexpr double bits_of_other_number = 6;
 constexpr double bits_of_other_comparison = 2.5;
 constexpr double bits_of_extents = 5;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "oracle/program/solved.h"
+#include "oracle/program/votes.h"
 #include "oracle/solve/address_map.h"
-#include "oracle/solve/fitted_index.h"
 #include "oracle/solve/value_index.h"
 
 namespace tilescope {
@@ -20,7 +20,6 @@ constexpr std::int64_t most_extent = 4096;
 constexpr std::int64_t most_slice = 1 << 16;
 /// An element that agrees with more of an array tells nothing.
 constexpr double telling_share = 0.25;
-constexpr std::size_t most_expressions = 3;
 /// Arrays whose elements are looked for all over; dimensions of which every order is tried; sources of a value that tell something.
 constexpr std::int64_t most_of_array = 1 << 20;
 constexpr std::size_t most_permuted = 4;
@@ -29,8 +28,6 @@ constexpr double bits_of_layout = 5;
 constexpr double bits_of_turn = 6;
 /// Which index it is that is otherwise.
 constexpr double bits_of_dimension = 2;
-/// What a fitted index calls the number that it is computed from.
-constexpr Coordinate variable = Coordinate::row;
 constexpr TileAxes tile_axes{Coordinate::row, Coordinate::d};
 
 /// The node, or what stands at another index of it.
@@ -41,12 +38,6 @@ int with_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimensi
     return offers.build().add(std::move(read));
 }
 
-/// For a place that is wrong the indices at which what it needs stands.
-struct Vote {
-    const NodeSample* sample;
-    std::vector<std::int64_t> indices;
-};
-
 std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of, std::size_t dimension) {
     std::vector<Vote> votes;
     EveryNth some(of.wrong, most_votes);
@@ -54,7 +45,7 @@ std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of,
         if (!sample.is_wrong || !some.takes()) continue;
         const AxisRange range = samples.range_of(of, dimension, sample.part);
         if (range.count < 2 || range.count > most_extent) continue;
-        Vote vote{&sample, {}};
+        Vote vote{sample.at, {}};
         ElementIndices index = sample.index;
         for (std::int64_t y = range.first; y < range.first + range.count; ++y) {
             index[dimension] = std::int32_t(y);
@@ -64,38 +55,6 @@ std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of,
             votes.push_back(std::move(vote));
     }
     return votes;
-}
-
-/// For each number the index that most places with it vote for; nullopt where too many vote otherwise.
-using VotedIndices = std::vector<std::pair<std::int64_t, std::int64_t>>;
-std::optional<VotedIndices> voted(const ProgramCall& call, const std::vector<Vote>& votes,
-                                  const PlaceNumber& by) {
-    std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> counts;
-    for (const Vote& vote : votes) {
-        std::map<std::int64_t, std::int64_t>& of_number = counts[by.of(call, vote.sample->at)];
-        for (const std::int64_t y : vote.indices) ++of_number[y];
-    }
-    VotedIndices table;
-    std::int64_t agreeing = 0;
-    for (const auto& [x, of_number] : counts) {
-        if (of_number.empty()) continue;
-        const auto best =
-            std::ranges::max_element(of_number, {}, [](const auto& vote) { return vote.second; });
-        table.emplace_back(x, best->first);
-        agreeing += best->second;
-    }
-    if (table.empty() || double(agreeing) < (1 - 2 * unexplained_share) * double(votes.size()))
-        return std::nullopt;
-    return table;
-}
-
-std::vector<Expr> expressions_of(const VotedIndices& table) {
-    std::vector<Expr> all = fitted_indices(table, variable, most_expressions);
-    const auto [x, y] = table.front();
-    if (std::ranges::all_of(table, [&](const auto& entry) { return entry.second - entry.first == y - x; }))
-        all.insert(all.begin(), moved_by(Expr(variable), y - x));
-    if (std::ranges::all_of(table, [&](const auto& entry) { return entry.second == y; })) all.emplace_back(y);
-    return all;
 }
 
 /// Whether 0 is needed at all places beyond the array, which is how guarded loads end; they are 0 then.
@@ -154,7 +113,7 @@ class FlatReads {
                     build.of_two(ProgramOp::plus, right, shift),
                     [&](const NodeSample& sample) {
                         return address_at(order, sample.index) +
-                               expr.at(variable, by.of(offers_.samples().call(), sample.at));
+                               expr.at(voted_by, by.of(offers_.samples().call(), sample.at));
                     },
                     bits_of_layout + bits_of_expression(expr));
             }
@@ -200,7 +159,7 @@ class FlatReads {
         EveryNth some(of_.wrong, most_votes);
         for (const NodeSample& sample : of_.samples) {
             if (!sample.is_wrong || !some.takes()) continue;
-            Vote vote{&sample, where.sources(sample.needed, sample.error, address_at(order, sample.index))};
+            Vote vote{sample.at, where.sources(sample.needed, sample.error, address_at(order, sample.index))};
             if (!vote.indices.empty() && std::ssize(vote.indices) <= most_sources)
                 votes.push_back(std::move(vote));
         }
@@ -347,12 +306,70 @@ class TileMaps {
 
 }  // namespace
 
+namespace {
+
+/// The index of a dimension, where that is an axis that is cut into blocks.
+Counted counted_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
+    const ProgramNode& node = offers.program().node(of.node);
+    const int axis =
+        offers.samples().is_read(of) ? offers.program().axis_of(node.list[dimension]) : of.axes[dimension];
+    const bool is_cut = axis >= 0 && offers.program().axes[std::size_t(axis)].block >= 0 &&
+                        std::ranges::find(of.axes, axis) != of.axes.end();
+    return is_cut ? Counted{axis, offers.samples().call().blocks[std::size_t(axis)]} : Counted{};
+}
+
+/// What is counted from the first row of the tile; nobody knows what stands beyond that.
+void offer_within_blocks(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension,
+                         const std::vector<Vote>& votes) {
+    const FormulaSamples& samples = offers.samples();
+    const Counted counted = counted_in(offers, of, dimension);
+    if (counted.axis < 0 || counted.block < 2) return;
+    ProgramBuilder& build = offers.build();
+    std::vector<double> values(of.samples.size());
+    std::vector<PlaceNumber> numbers{{counted.axis, PlaceNumber::Kind::within}};
+    for (const PlaceNumber& by : offers.numbers_of(of)) {
+        if (by.axis != counted.axis) numbers.push_back(by);
+    }
+    for (const PlaceNumber& by : numbers) {
+        const std::optional<VotedIndices> table = voted(samples.call(), votes, by, counted);
+        if (!table) continue;
+        for (const Expr& expr : expressions_of(*table)) {
+            const int within = build.index(expr, [&](Coordinate) { return by.node(build); });
+            if (within < 0) continue;
+            bool falls_below = false;
+            bool goes_beyond = false;
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                const NodeSample& sample = of.samples[i];
+                const std::int64_t y = expr.at(voted_by, by.of(samples.call(), sample.at));
+                ElementIndices index = sample.index;
+                index[dimension] = std::int32_t(counted.origin(sample.at) + y);
+                const bool is_there = y >= 0 && y < counted.block;
+                values[i] = is_there ? samples.value_at(of, sample, index) : std::nan("");
+                falls_below = falls_below || y < 0;
+                goes_beyond = goes_beyond || y >= counted.block;
+            }
+            const int size = offers.program().axes[std::size_t(counted.axis)].block;
+            const int first = build.of_two(ProgramOp::times, build.block_of(counted.axis), size);
+            int y = build.of_two(ProgramOp::plus, first, within);
+            const int is_there =
+                build.both(falls_below ? build.of_two(ProgramOp::at_least, within, build.whole(0)) : -1,
+                           goes_beyond ? build.of_two(ProgramOp::less, within, size) : -1);
+            if (is_there >= 0) y = build.chosen(y, is_there, build.whole(-1));
+            offers.offer(of, with_index(offers, of, dimension, y), values,
+                         2 * bits_of_dimension + bits_of_expression(expr), "index");
+        }
+    }
+}
+
+}  // namespace
+
 void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
     const FormulaSamples& samples = offers.samples();
     std::vector<double> values(of.samples.size());
     for (std::size_t dimension = 0; dimension < samples.dimensions(of); ++dimension) {
         const std::vector<Vote> votes = votes_of(samples, of, dimension);
         if (std::ssize(votes) < fewest_places) continue;
+        offer_within_blocks(offers, of, dimension, votes);
         for (const PlaceNumber& by : offers.numbers_of(of)) {
             const std::optional<VotedIndices> table = voted(samples.call(), votes, by);
             if (!table) continue;
@@ -362,7 +379,7 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
                 for (std::size_t i = 0; i < values.size(); ++i) {
                     const NodeSample& sample = of.samples[i];
                     ElementIndices index = sample.index;
-                    index[dimension] = std::int32_t(expr.at(variable, by.of(samples.call(), sample.at)));
+                    index[dimension] = std::int32_t(expr.at(voted_by, by.of(samples.call(), sample.at)));
                     values[i] = samples.value_at(of, sample, index);
                 }
                 const int there = with_index(offers, of, dimension, y);

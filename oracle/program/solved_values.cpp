@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "oracle/program/functions.h"
 #include "oracle/program/solved.h"
 #include "oracle/solve/curve.h"
 #include "oracle/solve/fitted_index.h"
@@ -12,10 +13,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr double bits_of_real = 8;
-constexpr double bits_of_zero = 5;
-constexpr double bits_of_real_that_is_not_round = 16;
 
 /// slope x + offset
 int line_of(ProgramBuilder& build, int x, const CurveRule& rule) {
@@ -45,6 +42,33 @@ std::optional<int> domain_of(ProgramBuilder& build, int x, const CurveDomain& do
             break;
     }
     return std::nullopt;
+}
+
+/// x rounded to a type, or to multiples of a step between two of them; nullopt: the language has no words for it.
+std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid) {
+    const auto call = [&](ProgramFunction function, int of) {
+        return build.add({.op = ProgramOp::call, .of = {of, -1, -1}, .what = int(function)});
+    };
+    const bool is_nearest = grid.direction == NumberGrid::Direction::to_nearest;
+    if (grid.step <= 0) {
+        const std::optional<Dtype> dtype = dtype_from_name(grid.name);
+        if (!dtype || !is_nearest) return std::nullopt;
+        return build.cast(*dtype, x);
+    }
+    const double parts = std::round(1 / grid.step);
+    const bool divides = parts >= 1 && std::abs(parts * grid.step - 1) < 1e-12;
+    const int by = build.real(divides ? parts : grid.step);
+    int steps = build.of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, by);
+    steps = call(is_nearest ? ProgramFunction::round : ProgramFunction::trunc, steps);
+    if (std::isfinite(grid.most)) steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
+    if (std::isfinite(grid.least)) steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
+    return build.of_two(divides ? ProgramOp::quotient : ProgramOp::times, steps, by);
+}
+
+std::vector<NumberGrid> grids_of_types() {
+    std::vector<NumberGrid> grids;
+    for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));
+    return grids;
 }
 
 /// Both numbers that terms are multiplied with, the rarer one first; nullopt: there are more, or it is 1 for all.
@@ -134,27 +158,61 @@ void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
         "number");
 }
 
+/// Lines of what a part of the formula, or of the node, is: of the node's samples.
+void offer_lines(RewriteOffers& offers, const NodeSamples& of, int x, const std::vector<double>& x_of,
+                 double bits) {
+    std::vector<CurvePoint> points;
+    for (std::size_t i = 0; i < x_of.size(); ++i) {
+        const NodeSample& sample = of.samples[i];
+        if (std::isfinite(x_of[i]) && std::isfinite(sample.needed))
+            points.push_back({x_of[i], sample.error, sample.needed, sample.is_wrong});
+    }
+    std::vector<double> values(x_of.size());
+    for (const Curve& curve : curves_through(points, {}, "x")) {
+        if (!curve.rule.is_line || curve.rule.grid || curve.rule.mirrored) continue;
+        const std::optional<int> domain = domain_of(offers.build(), x, curve.domain);
+        if (!domain) continue;
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
+        int line = line_of(offers.build(), x, curve.rule);
+        if (*domain >= 0) line = offers.build().chosen(line, *domain, x);
+        offers.offer(of, line, values,
+                     bits + bits_of_real * (1 + curve.parameters) +
+                         (curve.is_round ? 0 : bits_of_real_that_is_not_round),
+                     "number");
+    }
+}
+
 }  // namespace
 
 void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     offer_constant(offers, of);
+    std::vector<double> x;
     std::vector<CurvePoint> points;
     for (const NodeSample& sample : of.samples) {
+        x.push_back(sample.right);
         if (std::isfinite(sample.right) && std::isfinite(sample.needed))
             points.push_back({sample.right, sample.error, sample.needed, sample.is_wrong});
     }
+    offer_lines(offers, of, of.node, x, 0);
+    std::vector<double> values(x.size());
+    for (const Curve& curve : roundings_through(points, grids_of_types())) {
+        const std::optional<int> instead = rounded(offers.build(), of.node, *curve.rule.grid);
+        if (!instead) continue;
+        for (std::size_t i = 0; i < x.size(); ++i) values[i] = curve.rule.of(x[i]);
+        offers.offer(of, *instead, values,
+                     bits_of_type + (curve.rule.grid->step > 0 ? bits_of_real * curve.parameters : 0),
+                     "type");
+    }
+}
+
+void offer_operands(RewriteOffers& offers, const NodeSamples& of) {
     std::vector<double> values(of.samples.size());
-    for (const Curve& curve : curves_through(points, {}, "x")) {
-        if (!curve.rule.is_line || curve.rule.grid || curve.rule.mirrored) continue;
-        const std::optional<int> domain = domain_of(offers.build(), of.node, curve.domain);
-        if (!domain) continue;
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(of.samples[i].right);
-        int line = line_of(offers.build(), of.node, curve.rule);
-        if (*domain >= 0) line = offers.build().chosen(line, *domain, of.node);
-        offers.offer(
-            of, line, values,
-            bits_of_real * (1 + curve.parameters) + (curve.is_round ? 0 : bits_of_real_that_is_not_round),
-            "number");
+    for (std::size_t k = 0; k < NodeSample().operands.size(); ++k) {
+        if (!offers.samples().has_operand(of.node, k)) continue;
+        const int operand = offers.program().node(of.node).of[k];
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = of.samples[i].operands[k];
+        offers.offer(of, operand, values, bits_of_left_out, "term");
+        offer_lines(offers, of, operand, values, bits_of_left_out);
     }
 }
 

@@ -109,7 +109,9 @@ void TileRun::run(std::span<const int> stages) {
 void TileRun::prepare(int number) {
     if (known_[std::size_t(number)] != nullptr) return;
     StoredStage& stage = own_[std::size_t(number)] = empty_stage(call_, number, outer_);
-    view_[std::size_t(number)] = &stage;
+    const StoredStage*& read = view_[std::size_t(number)];
+    if (read != nullptr) return;
+    read = &stage;
     const ProgramArray& array = program_.array(number);
     if (array.over < 0) return;
     AxisRanges ranges{};

@@ -23,6 +23,8 @@ class TileRun {
     void know(int stage, const StoredStage& stored) {
         known_[std::size_t(stage)] = view_[std::size_t(stage)] = &stored;
     }
+    /// A state that was stored: it is computed as ever, and what formulas take of it, for whatever indices, is as it was stored.
+    void read_stored(int stage, const StoredStage& stored) { view_[std::size_t(stage)] = &stored; }
     /// These stages, which rise, and take from others only what is known.
     void run(std::span<const int> stages);
 

@@ -334,13 +334,6 @@ AddressMap in_rows_of(const AddressMap& map, std::int64_t ld) {
     return other;
 }
 
-bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
-                  std::int64_t ld) {
-    const std::int64_t address = map.apply(row, col);
-    if (address < 0 || address >= rows * ld) return false;
-    return !map.has_rows() || map.row_of(row, col) == address / ld;
-}
-
 std::optional<AddressMap> find_address_map(std::span<const AddressSample> samples, std::int64_t ld,
                                            const TileAxes& axes) {
     std::vector<AddressMap> maps = find_address_maps(samples, ld, axes, 1);

@@ -51,10 +51,6 @@ inline int cost_of(const AddressMap& map) {
     return map.parameters + 1;
 }
 
-/// Whether the address is within its row, and the row among `rows` of `ld` elements each.
-bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
-                  std::int64_t ld);
-
 /// `ld`: elements from a row of the array to the next.
 AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const TileAxes& axes);
 

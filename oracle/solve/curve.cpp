@@ -389,13 +389,4 @@ std::vector<Curve> roundings_through(const Points& points, const std::vector<Num
     return curves;
 }
 
-std::vector<Curve> lines_through(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known,
-                                 const std::string& variable) {
-    std::vector<Curve> curves;
-    if (points.size() < fewest_points) return curves;
-    for (const NamedRule& named : fitted_lines(points, known))
-        curves.push_back({{}, named.rule, named.parameters, named.is_round, text_of(named, variable)});
-    return curves;
-}
-
 }  // namespace tilescope

@@ -87,8 +87,4 @@ std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
 std::vector<Curve> roundings_through(const std::vector<CurvePoint>& points,
                                      const std::vector<NumberGrid>& known);
 
-/// The line that nearly all points lie on, wrong or not, the identity among others; none where there is none.
-std::vector<Curve> lines_through(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known,
-                                 const std::string& variable);
-
 }  // namespace tilescope

@@ -284,28 +284,4 @@ std::vector<TermRead> find_term_reads(const TermQuestion& question, std::size_t 
     return found;
 }
 
-ReadResult read_result(const TermRead& read, const TermAddress& right, const TermResult& result,
-                       std::span<const TileMemory> memories, Coordinate term, bool is_maximum) {
-    const std::size_t terms = result.factors.size() / memories.size();
-    spend(std::int64_t(24 * result.factors.size()));
-    const std::int64_t cols = memories.front().cols - right.padding;
-    std::vector<std::int64_t> moved(terms);
-    std::vector<std::int64_t> own(terms);
-    read.address.along(term, result.place, cols, moved);
-    right.along(term, result.place, cols, own);
-    ReadResult of{is_maximum ? -infinity : result.carried, 0};
-    for (std::size_t i = 0; i < result.factors.size(); ++i) {
-        if (result.factors[i] == 0) continue;
-        const std::size_t t = i % terms;
-        const double number = memories[i / terms].at(read.holds(std::int64_t(t)) ? moved[t] : own[t]);
-        if (is_maximum && !std::isnan(of.value))
-            of.value = std::isnan(number) ? number : std::max(of.value, number);
-        if (is_maximum) continue;
-        of.value += number * result.factors[i];
-        of.magnitude += std::abs(number * result.factors[i]);
-    }
-    if (is_maximum && !std::isnan(of.value)) of.value = risen(result, of.value);
-    return of;
-}
-
 }  // namespace tilescope

@@ -78,14 +78,4 @@ struct TermRead {
 /// most so many.
 std::vector<TermRead> find_term_reads(const TermQuestion& question, std::size_t most);
 
-/// What one element holds with its terms read so.
-struct ReadResult {
-    double value = 0;      ///< NaN where a term is not known
-    double magnitude = 0;  ///< the sum of the terms' absolute values; of a maximum 0
-};
-
-/// `memories`: of the parts of the sum, padded as the address has it. `term`: the coordinate that counts the terms.
-ReadResult read_result(const TermRead& read, const TermAddress& right, const TermResult& result,
-                       std::span<const TileMemory> memories, Coordinate term, bool is_maximum);
-
 }  // namespace tilescope

@@ -51,18 +51,17 @@ ROWS = {
 
 # Causes that are solved for, not listed: each kind can be switched off.
 KINDS = {
-    "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere", "operand_read_elsewhere",
-                  "elements_stored_elsewhere", "output_stored_elsewhere", "sum_reads_elsewhere", "scores_of_other_places"],
+    "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere",
+                  "elements_stored_elsewhere", "output_stored_elsewhere", "scores_of_other_places"],
     "sums": ["terms_weighted", "sum_of_other_range"],
     "starts": ["starts_at", "starts_with_what_was_left"],
-    "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor",
-               "p_of_other_max"],
+    "formulas": ["formula"],
+    "states": ["p_of_other_max"],
     "coverage": ["never_written", "elements_not_written"],
-    "masks": ["mask_elsewhere", "masked_score_value"],
+    "masks": ["mask_elsewhere"],
     "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term",
-               "maximum_of_function", "ds_combination"],
+               "maximum_of_function"],
     "types": ["values_rounded", "operand_rounded"],
-    "merges": ["output_of_other_sum", "split_weight_power", "split_parts", "lse_combination"],
 }
 
 # Where in a kernel a cause says that the mistake is, in the words of sites.py: by its name, its family, else by its stage.

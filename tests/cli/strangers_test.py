@@ -40,7 +40,6 @@ ALONE = {
 
 # The same, and what is told of it: in its parameters, or where it is made.
 TOLD = {
-    "a maximum of half of the splits": ("merge_end", "(SPLITS / 2)", dict(window=(16, 17), split=1), "maximum of splits before 2"),
     "bits of the head exchanged": ("lse_write", "((b * H + ((h & -7) | (h >> 1 & 1) << 2 | (h >> 2 & 1) << 1)) * NQ + row)",
                                    dict(batch=2, group=3), "[batch][head with bits 1 and 2 exchanged][query]"),
     "heads of another batch entry": ("k_head", "((h ^ 3) / GROUP)", dict(batch=2), "kv_head ^ 3 in place of kv_head"),
@@ -51,7 +50,7 @@ TOLD = {
     "some scores rounded before the maximum": (
         "max_term", "((c / 4 % 4 == 2) ? (narrow(ON(SCORE, r * BN + c), BF16)) : (ON(SCORE, r * BN + c)))",
         dict(group=3, seqlen_q=91, block_m=32, block_n=32, scores="raw"), "s rounded to bf16"),
-    "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "key < 12"),
+    "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "key >= 12"),
     "some rows stored in another order": ("o_write", "((r % 8 == 0) ? (((b * H + h) * DV + d) * NQ + row) : "
                                                      "(((b * H + h) * NQ + row) * DV + d))",
                                           dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),

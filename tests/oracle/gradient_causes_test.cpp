@@ -223,7 +223,7 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
         {"no p", [](double, double dp, double delta) { return dp - delta; },
          "formula (ds dp - delta where s > -inf else 0.0)"},
         {"derivative of p", [](double p, double dp, double) { return p * (1 - p) * dp; },
-         "ds_combination (ds p * dp - p * p * dp)"},
+         "formula (ds p * (dp - p * dp) where s > -inf else 0.0)"},
         {"scaled", [](double p, double dp, double delta) { return 0.25 * p * (dp - delta); },
          "formula (ds (p * (dp - delta) where s > -inf else 0.0) * 0.25)"},
     };
@@ -295,7 +295,9 @@ TEST(GradientCauses, TilesThatKeepWhatWasThere) {
     change_stage(run.recording, Stage::dp, [&](float value, TileId tile, std::int64_t row, std::int64_t col) {
         return tile.kv_tile % 2 == 0 ? value : float(run.at(Stage::dp, (--tile.kv_tile, tile), row, col));
     });
-    EXPECT_EQ(named_gradient(run.recording), "elements_not_written (left by the tile before)");
+    EXPECT_EQ(named_gradient(run.recording),
+              "formula (dp sum(e: dout * v[b, h, i / block_m, j - block_n, e]))");
+    EXPECT_TRUE(diagnosed(run.recording).diagnosis.causes[0].race_alike);
 }
 
 TEST(GradientCauses, ScoresThatAMaskHidesTooMuchOf) {

@@ -90,30 +90,20 @@ TEST(IdentifiedMergeReads, AccumulatorsOfAnotherRow) {
                       term.acc = of.weight(split, row) * of.at(Stage::acc, split, row / 4 * 4, col);
                   return term;
               }),
-              "merge_reads_elsewhere: acc of row / 4 * 4, where d % 4 == 1");
+              "formula: acc[b, h, i / 4 * 4, e].after(min((z + 1) * 1 * block_n, seqlen_kv) - 1) / l_of "
+              "where l_of > "
+              "0.0 else 0.0, where e % 4 == 1");
 }
 
 TEST(IdentifiedMergeReads, AccumulatorsOfOneSplit) {
-    EXPECT_EQ(found_for([](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {
-                  Term term = honest(of, split, row, col);
-                  term.acc = of.weight(split, row) * of.at(Stage::acc, 0, row, col);
-                  return term;
-              }),
-              "merge_reads_elsewhere: acc of split 0, everywhere");
-}
-
-/// Of most elements nothing is known, since they read beyond the states: the others tell it all the same.
-TEST(IdentifiedMergeReads, AccumulatorsThatLieBeyondTheStates) {
-    const std::int64_t rows = split_run().problem().block_m;
-    EXPECT_EQ(found_for([=](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {
-                  Term term = honest(of, split, row, col);
-                  const std::int64_t from = split * rows + 3 * row;
-                  const double acc =
-                      from < splits * rows ? of.at(Stage::acc, from / rows, from % rows, col) : 1e3;
-                  term.acc = of.weight(split, row) * acc;
-                  return term;
-              }),
-              "merge_reads_elsewhere: acc of row * 3, everywhere");
+    EXPECT_EQ(
+        found_for([](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {
+            Term term = honest(of, split, row, col);
+            term.acc = of.weight(split, row) * of.at(Stage::acc, 0, row, col);
+            return term;
+        }),
+        "formula: acc.after(min((0 + 1) * 1 * block_n, seqlen_kv) - 1) / l_of where l_of > 0.0 else 0.0, "
+        "everywhere");
 }
 
 /// As where each split stores its output and its lse, and the lse of another split weighs it.
@@ -123,7 +113,8 @@ TEST(IdentifiedMergeReads, LogarithmsOfOtherSplits) {
                   const double weight = of.weight(other, row) * of.l(other, row);
                   return Term{weight * of.at(Stage::acc, split, row, col) / of.l(split, row), weight};
               }),
-              "merge_reads_elsewhere: lse of splits of min(split, 1), everywhere");
+              "formula: m_of[b, h, min(z, splits - 2), i] + log(l_of[b, h, min(z, splits - 2), i]) where "
+              "l_of[b, h, min(z, splits - 2), i] > 0.0 else -inf, for o alone, everywhere");
 }
 
 TEST(IdentifiedMergeReads, LanesThatAreLeftOut) {
@@ -132,15 +123,9 @@ TEST(IdentifiedMergeReads, LanesThatAreLeftOut) {
                   if (row % 2 == 1) term.l -= of.weight(split, row) * of.at(Stage::l, split, row, 0);
                   return term;
               }),
-              "merge_of_other_range: l of lanes from row % 2, everywhere");
-}
-
-TEST(IdentifiedMergeReads, WeightsWithANumberAdded) {
-    EXPECT_EQ(found_for([](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {
-                  const double weight = of.weight(split, row) + 0.5;
-                  return Term{weight * of.at(Stage::acc, split, row, col), weight * of.l(split, row)};
-              }),
-              "split_weight_offset: exp(m - top) + 0.5, everywhere");
+              "formula: sum(w: l.after(min((z + 1) * 1 * block_n, seqlen_kv) - 1) where w >= 1 else 0.0), "
+              "where i % 2 "
+              "== 1");
 }
 
 }  // namespace

@@ -94,35 +94,7 @@ TEST(IdentifiedProducts, OperandsOfScores) {
               "scores_of_other_places (products of key / 4 * 4 in place of key)");
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
-              "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
-}
-
-/// Scores of rows of K that begin 18 elements apart where they lie 20 apart: what is between them was not dumped.
-TEST(IdentifiedProducts, OperandsWithMemoryThatIsNotKnown) {
-    const Call call = plain_call();
-    const Problem& problem = call.problem;
-    const std::int64_t dims = problem.head_dim;
-    constexpr std::int64_t ld = 20;
-    const MemoryRecording honest = recorded(call);
-    MemoryRecording wrong = copy_of(honest);
-    std::vector<float> q(std::size_t(tile_shape(problem, Stage::q).elements()));
-    std::vector<float> k(std::size_t(tile_shape(problem, Stage::k).elements()));
-    std::mt19937 random(7);
-    std::vector<float> memory(std::size_t(problem.block_n * ld));
-    for (float& between : memory) between = std::normal_distribution<float>()(random);
-    change_stage(wrong, Stage::s, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
-        if (row == 0 && col == 0) {
-            honest.read_tile(Stage::q, tile, q);
-            honest.read_tile(Stage::k, tile, k);
-            for (std::int64_t i = 0; i < std::ssize(k); ++i)
-                memory[std::size_t(i / dims * ld + i % dims)] = k[std::size_t(i)];
-        }
-        float sum = 0;
-        for (std::int64_t d = 0; d < dims; ++d)
-            sum += q[std::size_t(row * dims + d)] * memory[std::size_t(col * 18 + d)];
-        return std::isinf(right) ? right : float(problem.sm_scale) * sum;
-    });
-    EXPECT_EQ(named(wrong), "operand_read_elsewhere (multiplies k[18 * col + d] of rows of 20)");
+              "formula (s sum(d: q * k[b, h, i / block_m, j, d / 4 * 4]) * 0.25)");
 }
 
 /// What a score is computed for.
@@ -273,16 +245,13 @@ TEST(IdentifiedProducts, TermsOfASum) {
     EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
                   return std::pair(col / 8 % 2 == 0 ? row ^ 12 : row, col);
               })),
-              "operand_read_elsewhere (multiplies p[row ^ 12][col], for col % 16 < 8)");
-    // Of all terms it would be the sum of another element as well.
-    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t d) {
-                  return std::pair(col >= 8 ? d : row, col);
-              })),
-              "operand_read_elsewhere (multiplies p[d][col], for col >= 8)");
+              "formula (acc acc * rescale + sum(j: (p[b, h, i ^ 12, j] where j % 16 < 8 else p) * "
+              "v[b, h, i / block_m, j, e]))");
     EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
                   return std::pair(row, col >= 5 ? col - 5 : col);
               })),
-              "operand_read_elsewhere (multiplies p[row][col - 5], for col >= 5)");
+              "formula (acc acc * rescale + sum(j: (p[b, h, i, j - 5] where j >= 5 else p) * "
+              "v[b, h, i / block_m, j, e]))");
 }
 
 /// Terms that are left out are not those of P that is hidden.
@@ -293,7 +262,8 @@ TEST(IdentifiedProducts, ZerosHaveNoAddress) {
         },
         Mask::causal);
     EXPECT_EQ(named(wrong),
-              "formula (acc acc * rescale + sum(j: 0.0 where j < 4 else p * v[b, h, i / block_m, j, e]))");
+              "formula (acc acc * rescale + sum(j: p * v[b, h, i / block_m, j, e] where j % block_n >= 4 "
+              "else 0.0))");
 }
 
 /// The maximum of the scores of the row three further on: of the last three rows nothing is known.
@@ -309,7 +279,8 @@ TEST(IdentifiedProducts, ScoresOfAMaximum) {
         return before[std::size_t(row)] =
                    std::max(before[std::size_t(row)], *std::max_element(first, first + 32));
     });
-    EXPECT_EQ(named(wrong), "sum_reads_elsewhere (reads s[row + 3][col])");
+    EXPECT_EQ(named(wrong),
+              "formula (m max(m, max(j: s[b, h, i / block_m * block_m + (min(i % block_m, 28) + 3), j])))");
 }
 
 }  // namespace

@@ -134,14 +134,18 @@ float as_int8(float p) {
 }
 
 TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
-    EXPECT_EQ(first_found(with_products_of([](float p, std::int64_t) { return as_int8(p); })),
-              "operand_rounded (operand P, type int8, step 1/127)");
+    EXPECT_EQ(
+        first_found(with_products_of([](float p, std::int64_t) { return as_int8(p); })),
+        "formula (acc acc * rescale + sum(j: max(min(round(p * 127.0), 127.0), -127.0) / 127.0 * v[b, h, i / "
+        "block_m, j, e]))");
 }
 
 TEST(FunctionsOfTerms, OperandsOfInt8InSomeColumnsAreNamed) {
     EXPECT_EQ(first_found(
                   with_products_of([](float p, std::int64_t c) { return c / 4 % 2 == 1 ? as_int8(p) : p; })),
-              "operand_rounded (operand P, type int8, step 1/127, columns 4-7 of every 8)");
+              "formula (acc acc * rescale + sum(j: (max(min(round(p * 127.0), 127.0), -127.0) / 127.0 where "
+              "j % 8 >= "
+              "4 else p) * v[b, h, i / block_m, j, e]))");
 }
 
 /// m of the dumped scores, of which each is passed through a function of it and its column.

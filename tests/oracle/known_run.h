@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/oracle/diagnosed.h"
@@ -23,13 +24,13 @@ inline Call small_call() {
 
 /// A run of a small problem, and stages of it element by element.
 struct KnownRun {
-    Call call = small_call();
+    Call call;
     MemoryRecording recording = recorded(call);
 
     using Place = std::tuple<TileId, std::int64_t, std::int64_t>;
     std::map<Stage, std::map<Place, double>> values;
 
-    explicit KnownRun(const std::vector<Stage>& stages) {
+    explicit KnownRun(const std::vector<Stage>& stages, Call of = small_call()) : call(std::move(of)) {
         for (const Stage stage : stages) {
             visit_stage(recording, stage,
                         [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {

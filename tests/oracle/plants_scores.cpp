@@ -251,7 +251,7 @@ const MistakeInfo score_table[] = {
           }}},
     {Mistake::score_columns_permuted,
      "score_columns_permuted",
-     {"elements_moved", "operand_read_elsewhere"},
+     {"elements_moved"},
      Stage::s,
      need_nothing,
      {.k_operand =

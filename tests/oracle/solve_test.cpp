@@ -16,7 +16,6 @@
 #include "oracle/solve/fitted_index.h"
 #include "oracle/solve/least_squares.h"
 #include "oracle/solve/place_rule.h"
-#include "oracle/solve/unknown_terms.h"
 #include "oracle/solve/value_index.h"
 
 namespace tilescope::test {
@@ -171,50 +170,6 @@ TEST(AddressMap, IsReadFromValuesThatRepeat) {
 TEST(AddressMap, IsNoneOfNoise) {
     std::mt19937 draw(5);
     EXPECT_EQ(map_of([&](auto, auto) { return std::int64_t(draw() % 2048); }), "");
-}
-
-/// Three sums of two numbers that nobody knows, and one that takes a third: two are spent, one has to agree.
-TEST(UnknownTerms, AreToldByAsManySums) {
-    Eigen::MatrixXd factors(4, 3);
-    factors << 1, 0, 0, 0, 2, 0, 1, 1, 0, 0, 1, 1;
-    const Eigen::Vector4d left(3, 8, 7, 5);
-    const UnknownTerms terms = spend_sums(factors, {true, true, true, false});
-    EXPECT_EQ(terms.spent.size(), 2);
-    EXPECT_TRUE(terms.open[3]);
-    EXPECT_EQ(std::ranges::count(terms.open, true), 3);
-    for (Eigen::Index i = 0; i < 3; ++i) EXPECT_NEAR(terms.added(i, left), left(i), 1e-12);
-    const Eigen::VectorXd found = terms.from_spent * left(terms.spent);
-    EXPECT_NEAR(found(0), 3, 1e-12);
-    EXPECT_NEAR(found(1), 4, 1e-12);
-}
-
-TEST(LinearSystem, FindsWhatTheEquationsDetermine) {
-    std::mt19937 draw(13);
-    std::normal_distribution<double> normal;
-    const Eigen::VectorXd truth = Eigen::VectorXd::NullaryExpr(12, [&] { return normal(draw); });
-    constexpr double noise = 1e-6;
-    LinearSystem system(12);
-    LinearSystem few(12);
-    LinearSystem open(12);
-    LinearSystem contradicting(12);
-    for (int i = 0; i < 40; ++i) {
-        Eigen::VectorXd row = Eigen::VectorXd::NullaryExpr(12, [&] { return normal(draw); });
-        const double result = row.dot(truth) + noise * normal(draw);
-        system.add(row, result, 3 * noise);
-        if (i < 12) few.add(row, result, 3 * noise);
-        contradicting.add(row, i % 2 == 0 ? result : -result, 3 * noise);
-        row(3) = row(4);
-        open.add(row, row.dot(truth), 3 * noise);
-    }
-    const auto solution = system.solve();
-    ASSERT_TRUE(solution);
-    for (int i = 0; i < 12; ++i) {
-        EXPECT_LE(std::abs(solution->x(i) - truth(i)), solution->error(i)) << i;
-        EXPECT_LT(solution->error(i), 1e-5) << i;
-    }
-    EXPECT_FALSE(few.solve());
-    EXPECT_FALSE(open.solve());
-    EXPECT_FALSE(contradicting.solve());
 }
 
 /// Sums of 24 products of standard normal factors, of which the first one is passed through `f`.
