@@ -242,12 +242,13 @@ void look(const LookedElement& element, Uncertain expected, bool is_none_there, 
     outcome.apart += !element.is_known && element.is_none ? 1 : 0;
     if (!element.is_known) return;
     ++(element.is_right ? outcome.right : outcome.wrong);
-    // What is within a tolerance only because that became wider is not explained.
-    const bool is_near = is_as_expected(element.got, expected.value, expected.error) &&
-                         (element.is_right || !(expected.error >= element.off));
+    const bool is_near = is_as_expected(element.got, expected.value, expected.error);
     const bool is_right = is_near || (is_none_there && std::isnan(element.got) && std::isnan(expected.value));
     if (element.is_right) {
         if (!is_right) outcome.broken.push_back(&element);
+    } else if (is_near && expected.error >= element.off) {
+        // Within a tolerance only because that became wider.
+        ++outcome.swallowed;
     } else if (is_right) {
         outcome.explained.push_back(&element);
         outcome.evidence += evidence_of(element, expected.error);
@@ -294,7 +295,10 @@ RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int 
         replay(part, stage, is_none_there, outcome);
         if (double(outcome.unexplained) > (1 - most_of_wrong) * wrong) return outcome;
     }
-    outcome.is_possible = double(outcome.open) <= most_open * wrong;
+    // As where a cast may go either way.
+    if (3 * outcome.swallowed > std::ssize(outcome.explained)) outcome.unexplained += outcome.swallowed;
+    outcome.is_possible = double(outcome.open) <= most_open * wrong &&
+                          double(outcome.unexplained) <= (1 - most_of_wrong) * wrong;
     return outcome;
 }
 

@@ -38,6 +38,8 @@ struct RewriteOutcome {
     std::int64_t apart = 0;        ///< wrong, and set apart: not looked at
     std::int64_t unexplained = 0;  ///< wrong before, and still
     std::int64_t open = 0;         ///< wrong before, and read beyond an array now
+    std::int64_t swallowed =
+        0;                ///< wrong before, and within a tolerance now that the right value passes as well
     double evidence = 0;  ///< bits: how much nearer to what is explained it is than the program as it is
     std::vector<const LookedElement*> explained;
     std::vector<const LookedElement*> broken;  ///< right before, and wrong with it

@@ -44,8 +44,9 @@ std::optional<int> domain_of(ProgramBuilder& build, int x, const CurveDomain& do
     return std::nullopt;
 }
 
-/// x rounded to a type, or to multiples of a step between two of them; nullopt: the language has no words for it.
-std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid) {
+/// x, between two numbers, rounded to a type, or to multiples of a step, between two of them where x is beyond these; nullopt: the
+/// language has no words for it.
+std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid, double least, double most) {
     const auto call = [&](ProgramFunction function, int of) {
         return build.add({.op = ProgramOp::call, .of = {of, -1, -1}, .what = int(function)});
     };
@@ -60,8 +61,10 @@ std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid)
     const int by = build.real(divides ? parts : grid.step);
     int steps = build.of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, by);
     steps = call(is_nearest ? ProgramFunction::round : ProgramFunction::trunc, steps);
-    if (std::isfinite(grid.most)) steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
-    if (std::isfinite(grid.least)) steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
+    if (most > (grid.most + 0.5) * grid.step)
+        steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
+    if (least < (grid.least - 0.5) * grid.step)
+        steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
     return build.of_two(divides ? ProgramOp::quotient : ProgramOp::times, steps, by);
 }
 
@@ -195,8 +198,10 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     }
     offer_lines(offers, of, of.node, x, 0);
     std::vector<double> values(x.size());
+    const auto [least, most] = std::ranges::minmax_element(points, {}, &CurvePoint::x);
     for (const Curve& curve : roundings_through(points, grids_of_types())) {
-        const std::optional<int> instead = rounded(offers.build(), of.node, *curve.rule.grid);
+        const std::optional<int> instead =
+            rounded(offers.build(), of.node, *curve.rule.grid, least->x, most->x);
         if (!instead) continue;
         for (std::size_t i = 0; i < x.size(); ++i) values[i] = curve.rule.of(x[i]);
         offers.offer(of, *instead, values,

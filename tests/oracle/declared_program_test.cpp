@@ -298,6 +298,14 @@ const GemmMistake gemm_mistakes[] = {
          g.staged_a = [](std::int64_t, std::int64_t, float a) { return std::abs(a) < 0.5F ? 0.0F : a; };
      },
      "acc", "acc + sum(k: (0.0 where abs(a) < 0.5 else a) * w) * sa * sw", "", false},
+    {"the first terms left out, by row",
+     [](Gemm& g) {
+         g.staged_a = [](std::int64_t n, std::int64_t k, float a) { return k % 16 < n % 8 ? 0.0F : a; };
+     },
+     "acc", "acc + sum(k: a * w where k % 16 >= n % 8 else 0.0) * sa * sw", "", false},
+    {"rounded to sixteenths",
+     [](Gemm& g) { g.activation = [](float x) { return std::nearbyint(16 * x / (1 + std::exp(-x))) / 16; }; },
+     "y", "round(silu(acc + bias) * 16.0) / 16.0"},
     {"stored transposed in tiles",
      [](Gemm& g) {
          g.stored_at = [](std::int64_t n, std::int64_t m) {
@@ -393,6 +401,20 @@ const RowMistake row_mistakes[] = {
      },
      "l", "sum(c: exp(x - m) * 2.0 where c / 32 == 1 else exp(x - m))", "r % 16 >= 12"},
 };
+
+/// A mistake is replayed at the places at which its condition holds.
+TEST(DeclaredProgram, ConditionsOfPlacesHaveAValue) {
+    const Program program = parse_program(
+        "axes i: n\ninput x[i]\nstage y[i] = x where i % 4 >= 2 and not i == 3 or i == 0 else 0.0\noutput y");
+    const std::vector<float> x(8, 1);
+    const std::map<std::string, ProgramInput> inputs{
+        {"x", {Dtype::f32, {8}, std::as_bytes(std::span<const float>(x))}}};
+    const ProgramCall call = bind_program(program, inputs);
+    const int condition = program.node(program.array(program.array_named("y")).value).of[1];
+    std::vector<std::int64_t> holds;
+    for (std::int64_t i = 0; i < 8; ++i) holds.push_back(whole_at(call, condition, {i}).value_or(-1));
+    EXPECT_EQ(holds, (std::vector<std::int64_t>{1, 0, 1, 0, 0, 0, 1, 1}));
+}
 
 TEST(DeclaredProgram, MaximaAndSumsOfPartsAreDescribed) {
     for (const RowMistake& row : row_mistakes) {

@@ -134,16 +134,15 @@ float as_int8(float p) {
 }
 
 TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
-    EXPECT_EQ(
-        first_found(with_products_of([](float p, std::int64_t) { return as_int8(p); })),
-        "formula (acc acc * rescale + sum(j: max(min(round(p * 127.0), 127.0), -127.0) / 127.0 * v[b, h, i / "
-        "block_m, j, e]))");
+    EXPECT_EQ(first_found(with_products_of([](float p, std::int64_t) { return as_int8(p); })),
+              "formula (acc acc * rescale + sum(j: round(p * 127.0) / 127.0 * v[b, h, i / "
+              "block_m, j, e]))");
 }
 
 TEST(FunctionsOfTerms, OperandsOfInt8InSomeColumnsAreNamed) {
     EXPECT_EQ(first_found(
                   with_products_of([](float p, std::int64_t c) { return c / 4 % 2 == 1 ? as_int8(p) : p; })),
-              "formula (acc acc * rescale + sum(j: (max(min(round(p * 127.0), 127.0), -127.0) / 127.0 where "
+              "formula (acc acc * rescale + sum(j: (round(p * 127.0) / 127.0 where "
               "j % 8 >= "
               "4 else p) * v[b, h, i / block_m, j, e]))");
 }

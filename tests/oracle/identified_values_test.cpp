@@ -80,7 +80,7 @@ constexpr OfOneValue functions[] = {
      "values_rounded (type int8, step 1/127, rounded toward 0)"},
     {"int8_argument", Stage::p,
      [](float p) { return std::exp(std::nearbyint(std::max(std::log(p) * 127, -127.0f)) / 127); },
-     "formula (p exp(max(min(round((s - m) * 127.0), 127.0), -127.0) / 127.0) where s > -inf else 0.0)"},
+     "formula (p exp(max(round((s - m) * 127.0), -127.0) / 127.0) where s > -inf else 0.0)"},
     {"narrow_argument", Stage::p,
      [](float p) { return std::exp(decode(Dtype::e4m3, encode(Dtype::e4m3, std::log(p)))); },
      "exponent_rounded (type e4m3, of s - m)"},

@@ -141,6 +141,8 @@ class ProgramTest(unittest.TestCase):
                 ("silu(x)", x / (1 + np.exp(-x))),
                 ("sigmoid(x)", 1 / (1 + np.exp(-x))),
                 ("x * 3.0e38", x * np.float32(3e38)),
+                ("round(x * 0.37)", np.rint(x * np.float32(0.37))),
+                ("trunc(x * 0.37)", np.trunc(x * np.float32(0.37))),
                 ("exp(x) / (1.0 + exp(x))", exponential / (1 + exponential)),
             ]:
                 program = tilescope.Program(f"axes i: n\ninput x[i]\nstage y[i] = {formula}\noutput y")
