@@ -109,7 +109,7 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
         if (!some[sample.is_wrong ? 1 : 0].takes()) continue;
         sample.at = indices_at(values.ranges, needed, i);
         for (std::size_t k = 0; k < operands.size(); ++k)
-            sample.operands[k] = operands[k].value.empty() ? std::nan("") : operands[k].value[std::size_t(i)];
+            sample.operands[k] = operands[k].value.empty() ? Uncertain{std::nan(""), 0} : operands[k].at(i);
         for (std::size_t k = 0; k < sample.index.size(); ++k) {
             if (k < indices.size()) sample.index[k] = std::int32_t(indices[k].value[std::size_t(i)]);
             if (indices.empty() && k < of.axes.size()) sample.index[k] = sample.at[std::size_t(of.axes[k])];

@@ -23,7 +23,7 @@ struct NodeSample {
     double right = 0;
     double needed = 0;
     double error = 0;
-    std::array<double, 3>
+    std::array<Uncertain, 3>
         operands{};  ///< what it is computed from by the program, where that are numbers of the same place
     bool is_wrong = false;
 

@@ -18,7 +18,9 @@ namespace {
 int line_of(ProgramBuilder& build, int x, const CurveRule& rule) {
     if (rule.slope == 0) return build.real(rule.offset);
     const int product = rule.slope == 1 ? x : build.of_two(ProgramOp::times, x, build.real(rule.slope));
-    return rule.offset == 0 ? product : build.of_two(ProgramOp::plus, product, build.real(rule.offset));
+    if (rule.offset == 0) return product;
+    return build.of_two(rule.offset < 0 ? ProgramOp::minus : ProgramOp::plus, product,
+                        build.real(std::abs(rule.offset)));
 }
 
 /// Whether x is in the domain; nullopt: the language has no words for it, -1: it always is.
@@ -210,12 +212,47 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     }
 }
 
+namespace {
+
+/// Of a choice what stands on the side that was taken at all wrong places: a line of the other side, as of scores that a mask hides.
+void offer_taken_side(RewriteOffers& offers, const NodeSamples& of) {
+    const ProgramNode node = offers.program().node(of.node);
+    if (node.op != ProgramOp::chosen) return;
+    for (const std::size_t taken : {std::size_t{0}, std::size_t{2}}) {
+        const std::size_t other = 2 - taken;
+        if (!offers.samples().has_operand(of.node, other)) continue;
+        std::vector<CurvePoint> points;
+        bool is_taken = true;
+        for (const NodeSample& sample : of.samples) {
+            if (!sample.is_wrong) continue;
+            const Uncertain x = sample.operands[other];
+            is_taken = is_taken && sample.right == sample.operands[taken].value;
+            points.push_back({x.value, x.error + sample.error, sample.needed, true});
+        }
+        if (!is_taken) continue;
+        for (const Curve& curve : curves_through(points, {}, "x")) {
+            if (!curve.rule.is_line || curve.rule.grid || curve.rule.mirrored ||
+                curve.domain.kind != CurveDomain::Kind::all)
+                continue;
+            ProgramNode choice = node;
+            choice.of[taken] = line_of(offers.build(), node.of[other], curve.rule);
+            offers.add(of.stage, of.node, offers.build().add(std::move(choice)),
+                       bits_of_left_out + bits_of_real * (1 + curve.parameters) +
+                           (curve.is_round ? 0 : bits_of_real_that_is_not_round),
+                       "guard");
+        }
+    }
+}
+
+}  // namespace
+
 void offer_operands(RewriteOffers& offers, const NodeSamples& of) {
+    offer_taken_side(offers, of);
     std::vector<double> values(of.samples.size());
     for (std::size_t k = 0; k < NodeSample().operands.size(); ++k) {
         if (!offers.samples().has_operand(of.node, k)) continue;
         const int operand = offers.program().node(of.node).of[k];
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = of.samples[i].operands[k];
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = of.samples[i].operands[k].value;
         offers.offer(of, operand, values, bits_of_left_out, "term");
         offer_lines(offers, of, operand, values, bits_of_left_out);
     }

@@ -56,7 +56,7 @@ TOLD = {
                                           dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
-        "(acc / l + -2.0 where i % 16 == 3 else acc / l) where l > 0.0 else 0.0"),
+        "(acc / l - 2.0 where i % 16 == 3 else acc / l) where l > 0.0 else 0.0"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "key >= seqlen_kv - 1"),
 }
 

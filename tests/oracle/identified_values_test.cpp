@@ -51,7 +51,7 @@ void PrintTo(const OfOneValue& one, std::ostream* stream) {
 
 constexpr OfOneValue functions[] = {
     {"offset", Stage::s, [](float x) { return x - 0.5f; },
-     "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) + -2.0) * 0.25)"},
+     "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) - 2.0) * 0.25)"},
     {"both", Stage::s, [](float x) { return 2 * x + 0.25f; },
      "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) * 2.0 + 1.0) * 0.25)"},
     {"constant", Stage::v, [](float) { return 0.75f; }, "formula (v 0.75)"},
@@ -286,6 +286,21 @@ TEST(IdentifiedMasks, AreNoOtherDiagonalWhereAllIsHidden) {
     const Report report = diagnosed(wrong);
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
+}
+
+/// What a mask leaves of the scores that it should hide is a line of them.
+TEST(IdentifiedMasks, LeaveSomethingOfAScore) {
+    const MemoryRecording open = recorded(make_call(small_problem_of_floats(Mask::none), seed));
+    MemoryRecording wrong = recorded(make_call(small_problem_of_floats(Mask::causal), seed));
+    change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+        const TileShape extent = tile_extent(wrong.problem(), Stage::s, id);
+        const bool is_hidden = row < extent.rows && col < extent.cols && std::isinf(right);
+        return is_hidden ? peek(open, Stage::s, id, row, col) - 4 : right;
+    });
+    EXPECT_EQ(
+        first_title(wrong),
+        "formula (s sum(d: q * k[b, h, i / block_m, j, d]) * 0.25 where j <= i + seqlen_kv - seqlen_q else "
+        "sum(d: q * k[b, h, i / block_m, j, d]) * 0.25 - 4.0)");
 }
 
 /// Some scores are hidden that should be seen, others are seen that should be hidden.
