@@ -160,7 +160,7 @@ Change changes_divisor(const Curve& curve, bool zero_below, double unit) {
 
 void add_terms_of_divisor(const Evidence& evidence, std::vector<Candidate>& candidates) {
     const double unit = evidence.units().l_scale;
-    // The sum of a single term is what output_of_other_sum tells.
+    // The sum of a single term is what a formula tells.
     if (evidence.problem().l_lanes == 1 && evidence.seen.front().site.splits.size() < 2) return;
     const Divisors divisors = divisors_of(evidence, unit);
     if (!divisors.are_common) return;

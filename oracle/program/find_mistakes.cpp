@@ -19,6 +19,8 @@ namespace {
 
 /// A formula of a stage before the one that was seen to be wrong.
 constexpr double bits_of_other_stage = 2;
+/// What it reads beyond an array, where another one may say what stands there.
+constexpr double bits_of_open = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
 constexpr std::size_t most_looked_at = 96;
@@ -144,6 +146,7 @@ class MistakeSearch {
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
         const double all = double(outcome.right + outcome.wrong + outcome.apart);
         mistake.healthy = double(outcome.right) / all;
+        if (outcome.open > 0) mistake.bits += bits_of_open;
         std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
         if (double(outcome.broken.size()) > (1 - most_of_right) * double(outcome.right)) {
             const std::optional<FoundCondition> condition = condition_of(outcome);

@@ -99,7 +99,7 @@ FORMULAS = [
     Row("descale", "of the block before", planted(PER_BLOCK, key_descales=np.roll(PER_BLOCK.key_descales(), 16, axis=2)),
         "s", r"K \* descale_k\[b, h / group, .*j.*\]"),
     Row("descale", "of the token before", planted(PER_TOKEN, key_descales=np.roll(PER_TOKEN.key_descales(), 1, axis=2)),
-        "s", r"K \* descale_k\[b, h / group, j / rows_k - 1\]"),
+        "s", r"K \* descale_k\[b, h / group, \(j / rows_k \+ \(seqlen_kv / rows_k - 1\)\) % \(seqlen_kv / rows_k\)\]"),
     Row("descale", "of batch entry 0", planted(PER_HEAD, key_descales=PER_HEAD.key_descales()[[0, 0]]),
         "s", r"K \* descale_k\[0, h / group\]"),
     Row("mask as data", "of the key before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=3)),
