@@ -72,9 +72,13 @@ constexpr std::array<OtherHead, 5> other_head_names = {{{"descale_v", "acc", "de
                                                         {"sink", "", "sink_of_other_head"},
                                                         {"bias", "", "bias_of_other_head"}}};
 
-}  // namespace
-
-namespace {
+bool is_block_away(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    const bool is_moved = node.op == ProgramOp::plus || node.op == ProgramOp::minus;
+    return is_moved && node.is_whole && std::ranges::any_of(program.axes, [&](const ProgramAxis& axis) {
+               return axis.block >= 0 && axis.block == node.of[1];
+           });
+}
 
 /// Of a state at whatever block it is taken.
 std::string text_of_part(const Program& program, int number) {
@@ -117,19 +121,6 @@ std::string_view name_of_formula(const Program& program, std::string_view made_i
     if (all([&](const ChangedPart& part) { return takes_other_base(program, part); })) return "exp_base";
     return {};
 }
-
-namespace {
-
-bool is_block_away(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    const bool is_moved = node.op == ProgramOp::plus || node.op == ProgramOp::minus;
-    const auto is_it = [&](const ProgramAxis& axis) {
-        return axis.block >= 0 && program_text(program, axis.block) == program_text(program, node.of[1]);
-    };
-    return is_moved && node.is_whole && std::ranges::any_of(program.axes, is_it);
-}
-
-}  // namespace
 
 bool takes_other_block(const Program& program, int declared, int becomes) {
     std::vector<ChangedPart> changed;

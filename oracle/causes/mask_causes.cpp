@@ -239,10 +239,6 @@ std::vector<Candidate> mask_row_of_group(const Evidence& evidence) {
     return candidates;
 }
 
-}  // namespace
-
-namespace {
-
 /// Of the inputs, for what else is done to scores: wherever a rule says, the mask hides them, or none of them.
 Change sees_keys(const KeyRange& keys) {
     return sees([=](const Problem&, std::int64_t, std::int64_t) { return keys; });

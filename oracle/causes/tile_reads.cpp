@@ -15,7 +15,7 @@
 #include "oracle/causes/table.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/solve/address_map.h"
-#include "oracle/solve/term_search.h"
+#include "oracle/solve/read_search.h"
 #include "oracle/solve/value_index.h"
 
 namespace tilescope {
@@ -55,7 +55,7 @@ ReadAt read_by(const AddressMap& described, std::int64_t ld) {
     };
 }
 
-ReadAt read_by(const TermAddress& address, Stage stage, std::int64_t ld) {
+ReadAt read_by(const ReadAddress& address, Stage stage, std::int64_t ld) {
     return [=](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
         return std::optional(address.at(element_place(stage, site, row, col), ld));
     };
@@ -81,15 +81,14 @@ std::vector<AddressMap> maps_within_tiles(const Evidence& evidence, std::int64_t
     return voted_maps(evidence, ld, axes_of_tile(evidence.observed), sample_of, most_kinds);
 }
 
-/// What a few wrong elements took: each is a sum of one term.
-TermQuestion question_of(const Evidence& evidence, std::int64_t ld, KnownTiles& known) {
+/// What a few wrong elements took.
+ReadQuestion question_of(const Evidence& evidence, std::int64_t ld, KnownTiles& known) {
     constexpr std::int64_t few_tiles = 8;
     constexpr std::int64_t few = 64;
     const Problem& problem = evidence.problem();
     const TileShape shape = tile_shape(problem, evidence.observed);
-    TermQuestion question;
+    ReadQuestion question;
     const TileAxes axes = axes_of_tile(evidence.observed);
-    question.term = Coordinate::nothing;
     question.ranges = {{axes.down, shape.rows}};
     if (ld > 1) question.ranges.push_back({axes.along, shape.cols});
     question.ranges.insert(question.ranges.end(), {{Coordinate::nothing, 1},
@@ -111,29 +110,25 @@ TermQuestion question_of(const Evidence& evidence, std::int64_t ld, KnownTiles& 
             const Eigen::Index col = i % seen.got.cols();
             if (!seen.is_wrong(row, col) || met++ % step != 0) continue;
             if (!numbers.is_known(row, col) || !tells_address(numbers.taken(row, col))) continue;
-            question.results.push_back({element_place(evidence.observed, seen.site, row, col),
-                                        question.memories.size() - 1,
-                                        {1.0},
-                                        0,
-                                        numbers.taken(row, col),
-                                        numbers.error(row, col),
-                                        0});
+            question.numbers.push_back({element_place(evidence.observed, seen.site, row, col),
+                                        question.memories.size() - 1, numbers.taken(row, col),
+                                        numbers.error(row, col)});
         }
     }
     return question;
 }
 
 /// Whether nearly all of them took the number of this place.
-bool is_taken_at(const TermAddress& address, const TermQuestion& question, std::int64_t ld) {
-    const auto off = std::ranges::count_if(question.results, [&](const TermResult& result) {
-        return !result.fits(question.memories[result.memory].at(address.at(result.place, ld)));
+bool is_taken_at(const ReadAddress& address, const ReadQuestion& question, std::int64_t ld) {
+    const auto off = std::ranges::count_if(question.numbers, [&](const TakenNumber& taken) {
+        return !taken.fits(question.memories[taken.memory].at(address.at(taken.place, ld)));
     });
-    return std::size_t(off) * 8 <= question.results.size();
+    return std::size_t(off) * 8 <= question.numbers.size();
 }
 
 /// "[row ^ 4][d]"; of numbers of rows "[row ^ 4]".
-std::string text_of(const TermAddress& address, std::int64_t ld) {
-    return ld == 1 ? Index{{address.outer}, {}}.text() : address.text(ld);
+std::string text_of(const ReadAddress& address, std::int64_t ld) {
+    return ld == 1 ? Index{{address.row}, {}}.text() : address.text();
 }
 std::string text_of(const AddressMap& map, std::int64_t ld) {
     return ld == 1 && map.has_rows() ? Index{{map.index.parts.front()}, {}}.text() : map.text();
@@ -157,14 +152,13 @@ class SlotReads {
         if (is_operand(stage_)) return;
         constexpr std::size_t fewest = 8;
         constexpr std::size_t most = 4;
-        const TermQuestion question = question_of(evidence_, ld_, known_);
-        if (question.results.size() < fewest) return;
+        const ReadQuestion question = question_of(evidence_, ld_, known_);
+        if (question.numbers.size() < fewest) return;
         if (slot_.array && is_taken_at(question.right(), question, ld_))
             add("", 0, read_by(question.right(), stage_, ld_), candidates);
         if (slot_.only_there) return;
-        for (const TermRead& read : find_term_reads(question, most))
-            add(text_of(read.address, ld_), 1 + read.choices(), read_by(read.address, stage_, ld_),
-                candidates);
+        for (const ReadAddress& read : find_reads(question, most))
+            add(text_of(read, ld_), 1 + read.choices(), read_by(read, stage_, ld_), candidates);
     }
 
  private:
@@ -206,7 +200,7 @@ std::vector<Candidate> rescaled_by_other_row(const Evidence& evidence) {
     const Slot& factor = *std::ranges::find(all_slots(), SlotCause::factor, &Slot::cause);
     const Expr row = Coordinate::row;
     const auto add = [&](const Expr& other) {
-        const TermAddress address{other, Coordinate::nothing};
+        const ReadAddress address{other, Coordinate::nothing};
         candidates.push_back({{{factor.parameter, factor.name + text_of(address, 1)}},
                               reads_slot(factor, evidence.acts, read_by(address, evidence.acts, 1)),
                               1 + other.choices() / 2});

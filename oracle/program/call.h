@@ -52,8 +52,8 @@ std::int64_t size_of(const ProgramInput& array);
 /// The i-th element, row-major.
 double element_of(const ProgramInput& array, std::int64_t i);
 
-/// A whole number of a formula, or a condition of such, which is 1 or 0, with an index of each axis; nullopt where a division by 0 stands, or a number that is beyond any
-/// array.
+/// A whole number of a formula, or a condition of such, which is 1 or 0, with an index of each axis; nullopt where a division by 0
+/// stands, or a number that is beyond any array.
 std::optional<std::int64_t> whole_at(const ProgramCall& call, int node,
                                      const std::vector<std::int64_t>& axes);
 

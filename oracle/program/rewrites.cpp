@@ -399,9 +399,8 @@ class Rewriter {
         std::set<int> axes;
         for (const int one : nodes) axes.insert(program_.axis_of(one));
         for (const int of : axes) {
-            const std::vector<Alternative> others =
-                other_indices_.of(axis(of), fixed, program_.axes[std::size_t(of)].extent);
-            for (const Alternative& other : others) {
+            for (const Alternative& other :
+                 other_indices_.of(axis(of), fixed, program_.axes[std::size_t(of)].extent)) {
                 ProgramNode read = node;
                 read.of[0] = build_.at_index(node.of[0], of, other.node);
                 all.push_back({add(read), "state", other.bits});

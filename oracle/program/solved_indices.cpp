@@ -304,10 +304,6 @@ class TileMaps {
     std::int64_t ld_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 /// The index of a dimension, where that is an axis that is cut into blocks.
 Counted counted_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
     const ProgramNode& node = offers.program().node(of.node);

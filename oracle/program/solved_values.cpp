@@ -163,27 +163,38 @@ void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
         "number");
 }
 
+/// Whether the language can say it as slope x + offset.
+bool is_plain_line(const Curve& curve) {
+    return curve.rule.is_line && !curve.rule.grid && !curve.rule.mirrored;
+}
+
+double bits_of_line(const Curve& curve) {
+    return bits_of_real * (1 + curve.parameters) + (curve.is_round ? 0 : bits_of_real_that_is_not_round);
+}
+
+/// Of the node's samples, x and what it must have been.
+std::vector<CurvePoint> points_of(const NodeSamples& of, const std::vector<double>& x) {
+    std::vector<CurvePoint> points;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const NodeSample& sample = of.samples[i];
+        if (std::isfinite(x[i]) && std::isfinite(sample.needed))
+            points.push_back({x[i], sample.error, sample.needed, sample.is_wrong});
+    }
+    return points;
+}
+
 /// Lines of what a part of the formula, or of the node, is: of the node's samples.
 void offer_lines(RewriteOffers& offers, const NodeSamples& of, int x, const std::vector<double>& x_of,
                  double bits) {
-    std::vector<CurvePoint> points;
-    for (std::size_t i = 0; i < x_of.size(); ++i) {
-        const NodeSample& sample = of.samples[i];
-        if (std::isfinite(x_of[i]) && std::isfinite(sample.needed))
-            points.push_back({x_of[i], sample.error, sample.needed, sample.is_wrong});
-    }
     std::vector<double> values(x_of.size());
-    for (const Curve& curve : curves_through(points, {}, "x")) {
-        if (!curve.rule.is_line || curve.rule.grid || curve.rule.mirrored) continue;
+    for (const Curve& curve : curves_through(points_of(of, x_of), {}, "x")) {
+        if (!is_plain_line(curve)) continue;
         const std::optional<int> domain = domain_of(offers.build(), x, curve.domain);
         if (!domain) continue;
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
         int line = line_of(offers.build(), x, curve.rule);
         if (*domain >= 0) line = offers.build().chosen(line, *domain, x);
-        offers.offer(of, line, values,
-                     bits + bits_of_real * (1 + curve.parameters) +
-                         (curve.is_round ? 0 : bits_of_real_that_is_not_round),
-                     "number");
+        offers.offer(of, line, values, bits + bits_of_line(curve), "number");
     }
 }
 
@@ -192,13 +203,9 @@ void offer_lines(RewriteOffers& offers, const NodeSamples& of, int x, const std:
 void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     offer_constant(offers, of);
     std::vector<double> x;
-    std::vector<CurvePoint> points;
-    for (const NodeSample& sample : of.samples) {
-        x.push_back(sample.right);
-        if (std::isfinite(sample.right) && std::isfinite(sample.needed))
-            points.push_back({sample.right, sample.error, sample.needed, sample.is_wrong});
-    }
+    for (const NodeSample& sample : of.samples) x.push_back(sample.right);
     offer_lines(offers, of, of.node, x, 0);
+    const std::vector<CurvePoint> points = points_of(of, x);
     std::vector<double> values(x.size());
     const auto [least, most] = std::ranges::minmax_element(points, {}, &CurvePoint::x);
     for (const Curve& curve : roundings_through(points, grids_of_types())) {
@@ -231,15 +238,11 @@ void offer_taken_side(RewriteOffers& offers, const NodeSamples& of) {
         }
         if (!is_taken) continue;
         for (const Curve& curve : curves_through(points, {}, "x")) {
-            if (!curve.rule.is_line || curve.rule.grid || curve.rule.mirrored ||
-                curve.domain.kind != CurveDomain::Kind::all)
-                continue;
+            if (!is_plain_line(curve) || curve.domain.kind != CurveDomain::Kind::all) continue;
             ProgramNode choice = node;
             choice.of[taken] = line_of(offers.build(), node.of[other], curve.rule);
             offers.add(of.stage, of.node, offers.build().add(std::move(choice)),
-                       bits_of_left_out + bits_of_real * (1 + curve.parameters) +
-                           (curve.is_round ? 0 : bits_of_real_that_is_not_round),
-                       "guard");
+                       bits_of_left_out + bits_of_line(curve), "guard");
         }
     }
 }
