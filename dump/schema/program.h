@@ -30,7 +30,8 @@ enum class ProgramOp : std::uint8_t {
     times,
     quotient,
     rest,
-    exclusive,  ///< x ^ y, of whole numbers from 0 on: addresses are swizzled by it
+    exclusive,  ///< x ^ y, of whole numbers from 0 on: addresses are swizzled by it. Of a real x: of its bits as a float32
+    masked,  ///< x & y, of the same
     smaller,
     larger,
     between,  ///< any number from the one to the other: which one is the kernel's own choice

@@ -142,9 +142,13 @@ int ProgramFormulaReader::of_two(ProgramOp op, int left, int right, const Progra
         check_real(program_, left);
         check_real(program_, right);
     }
-    if (!is_whole && (op == ProgramOp::rest || op == ProgramOp::exclusive))
+    const ProgramNode& by = program_.node(right);
+    const bool takes_bits = op == ProgramOp::exclusive || op == ProgramOp::masked;
+    const bool are_bits = by.op == ProgramOp::number && by.is_whole && by.number < 0x1p32;
+    if (!is_whole && (op == ProgramOp::rest || (takes_bits && !are_bits)))
         throw program_error(sign.place, sign.text + " of numbers that are not whole",
-                            "use it in an index or a bound");
+                            takes_bits ? "write the 32 bits on its right, as x " + sign.text + " 0x00400000"
+                                       : "use it in an index or a bound");
     return add(
         {.op = op, .of = {left, right, -1}, .is_whole = is_whole && !is_condition(op), .place = sign.place});
 }
@@ -213,8 +217,8 @@ int ProgramFormulaReader::comparison() {
 
 int ProgramFormulaReader::exclusive() {
     int left = sum();
-    for (ProgramToken sign = token(); passes("^"); sign = token())
-        left = of_two(ProgramOp::exclusive, left, sum(), sign);
+    for (ProgramToken sign = token(); passes("^") || passes("&"); sign = token())
+        left = of_two(sign.is("^") ? ProgramOp::exclusive : ProgramOp::masked, left, sum(), sign);
     return left;
 }
 

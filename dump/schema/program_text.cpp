@@ -49,6 +49,8 @@ TwoOperands two_operands(ProgramOp op) {
             return {" % ", of_product, of_sign};
         case ProgramOp::exclusive:
             return {" ^ ", of_exclusive, of_sum};
+        case ProgramOp::masked:
+            return {" & ", of_exclusive, of_sum};
         case ProgramOp::less:
             return {" < ", of_comparison, of_exclusive};
         case ProgramOp::at_most:
@@ -76,6 +78,15 @@ std::string number_text(const ProgramNode& node) {
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), node.number);
     const std::string text(digits.data(), end.ptr);
     return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+/// "0x00400000"
+std::string bits_text(const ProgramNode& node) {
+    std::array<char, 16> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                   static_cast<std::uint32_t>(node.number), 16);
+    const std::string text(digits.data(), end.ptr);
+    return "0x" + std::string(8 - text.size(), '0') + text;
 }
 
 class Teller {
@@ -118,6 +129,13 @@ class Teller {
             case ProgramOp::most:
             case ProgramOp::least:
                 return {reduction(node)};
+            case ProgramOp::exclusive:
+            case ProgramOp::masked:
+                if (!node.is_whole)
+                    return {within(node.of[0], of_exclusive) + std::string(two_operands(node.op).sign) +
+                                bits_text(program_.node(node.of[1])),
+                            of_exclusive};
+                [[fallthrough]];
             default: {
                 const TwoOperands of_two = two_operands(node.op);
                 const Binding of_left = of_two.binding == of_comparison ? of_exclusive : of_two.binding;

@@ -17,8 +17,9 @@ bool is_letter(char c) {
 }
 
 /// The longer ones first.
-constexpr std::array<std::string_view, 21> signs = {"<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/",
-                                                    "%",  "^",  "(",  ")",  "[", "]", ",", ":", ";", "."};
+constexpr std::array<std::string_view, 22> signs = {"<=", ">=", "==", "!=", "<", ">", "=", "+",
+                                                    "-",  "*",  "/",  "%",  "^", "&", "(", ")",
+                                                    "[",  "]",  ",",  ":",  ";", "."};
 
 /// Goes through the text and knows where it is.
 class Reader {
@@ -82,11 +83,16 @@ class Reader {
     void number(ProgramToken& token) {
         token.kind = ProgramToken::Kind::number;
         const char* const begin = rest_.data();
-        const auto [end, error] = std::from_chars(begin, begin + rest_.size(), token.number);
+        const bool is_hex = rest_.size() > 2 && rest_.starts_with("0x");
+        std::uint64_t bits = 0;
+        const auto [end, error] = is_hex ? std::from_chars(begin + 2, begin + rest_.size(), bits, 16)
+                                         : std::from_chars(begin, begin + rest_.size(), token.number);
         if (error != std::errc{})
-            throw program_error(place_, "this number is none of float64", "write a smaller one");
+            throw program_error(place_, is_hex ? "these are no 64 bits" : "this number is none of float64",
+                                "write a smaller one");
+        if (is_hex) token.number = double(bits);
         token.text = take(std::size_t(end - begin));
-        token.is_whole = std::ranges::all_of(token.text, is_digit);
+        token.is_whole = is_hex || std::ranges::all_of(token.text, is_digit);
         if (token.is_whole && token.number > 0x1p53)
             throw program_error(token.place, token.text + " is more than 2^53", "write a smaller number");
         if (!rest_.empty() && is_letter(rest_.front()))

@@ -61,16 +61,16 @@ bool takes_other_base(const Program& program, const ChangedPart& part) {
 }
 
 /// Inputs whose name begins so, and what it is called where a stage reads them for another head; no stage: any.
-struct OtherHead {
+struct NameOfOtherHead {
     std::string_view array;
     std::string_view stage;
     std::string_view name;
 };
-constexpr std::array<OtherHead, 5> other_head_names = {{{"descale_v", "acc", "descale_v_of_other_head"},
-                                                        {"descale_", "", "descale_of_other_head"},
-                                                        {"slope", "", "alibi_of_other_head"},
-                                                        {"sink", "", "sink_of_other_head"},
-                                                        {"bias", "", "bias_of_other_head"}}};
+constexpr std::array<NameOfOtherHead, 5> other_head_names = {{{"descale_v", "acc", "descale_v_of_other_head"},
+                                                              {"descale_", "", "descale_of_other_head"},
+                                                              {"slope", "", "alibi_of_other_head"},
+                                                              {"sink", "", "sink_of_other_head"},
+                                                              {"bias", "", "bias_of_other_head"}}};
 
 bool is_block_away(const Program& program, int number) {
     const ProgramNode& node = program.node(number);

@@ -9,6 +9,7 @@
 #include "oracle/causes/formula_names.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/program/attention.h"
+#include "oracle/program/build.h"
 #include "oracle/program/carried.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
@@ -38,16 +39,17 @@ std::int64_t elements_of(const Problem& p) {
 
 /// A recording as its program, with what it holds. Its parts refer to each other: it stays where it is made.
 struct RecordedProgram {
-    RecordedProgram(const Recording& recording, const std::string& text)
-        : program(parse_program(text)),
-          given(attention_inputs(recording)),
-          call(bind_program(program, given.inputs, given.sizes)),
+    RecordedProgram(const Recording& recording, Program its_program,
+                    std::shared_ptr<const AttentionInputs> its_inputs)
+        : program(std::move(its_program)),
+          given(std::move(its_inputs)),
+          call(bind_program(program, given->inputs, given->sizes)),
           stored(recording, program) {
         options.stored = &stored;
     }
 
     Program program;
-    AttentionInputs given;
+    std::shared_ptr<const AttentionInputs> given;
     ProgramCall call;
     RecordedAttention stored;
     ProgramOptions options;
@@ -58,19 +60,61 @@ using MaybeProgram = std::unique_ptr<RecordedProgram>;
 std::shared_ptr<const MaybeProgram> program_of(const CauseSearch& world) {
     return world.once<MaybeProgram>("program", [&]() -> MaybeProgram {
         const AttentionProgram declared = attention_program(world.recording());
-        return declared.text ? std::make_unique<RecordedProgram>(world.recording(), *declared.text) : nullptr;
+        if (!declared.text) return nullptr;
+        return std::make_unique<RecordedProgram>(
+            world.recording(), parse_program(*declared.text),
+            std::make_shared<const AttentionInputs>(attention_inputs(world.recording())));
     });
+}
+
+}  // namespace
+
+/// A formula in the place of another one.
+struct FormulaChange {
+    std::shared_ptr<const Program> found_in;
+    ProgramMistake mistake;
+    std::shared_ptr<const FormulaChange>
+        beside;  ///< what that program has already; null: it is the declared one
+
+    std::string name() const {
+        const std::string made_in = found_in->array(mistake.stage).name;
+        return "formula of " + made_in + ": " + mistake.becomes + " where " + mistake.where +
+               (beside ? "; " + beside->name() : std::string());
+    }
+};
+
+namespace {
+
+std::optional<Program> program_with(const FormulaChange& change, const Program& declared);
+
+std::optional<CarriedMistake> carried_to(const FormulaChange& change, const Program& declared) {
+    if (!change.beside) return carried(*change.found_in, change.mistake, declared);
+    const std::optional<Program> with = program_with(*change.beside, declared);
+    return with ? carried(*change.found_in, change.mistake, *with) : std::nullopt;
+}
+
+/// nullopt: it is made in a part of another stage.
+std::optional<Program> program_with(const FormulaChange& change, const Program& declared) {
+    std::optional<CarriedMistake> with = carried_to(change, declared);
+    if (!with) return std::nullopt;
+    if (with->condition < 0) return std::move(with->program);
+    const int stage = with->program.array_named(change.found_in->array(change.mistake.stage).name);
+    if (stage != with->stage || change.mistake.is_start) return std::nullopt;
+    ProgramArray& array = with->program.arrays[std::size_t(stage)];
+    array.value =
+        ProgramBuilder(with->program).chosen(array.value, with->condition, declared.array(stage).value);
+    return std::move(with->program);
 }
 
 /// Tiles of a stage by another formula, in the dump's units; a negative error where the stage has its own one.
 using FormulaTiles = std::map<TileId, Estimate>;
 
-FormulaTiles tiles_of(const CauseSearch& world, const Program& found_in, const ProgramMistake& mistake) {
+FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change) {
     FormulaTiles tiles;
     const std::shared_ptr<const MaybeProgram> known = program_of(world);
     if (!*known) return tiles;
     const RecordedProgram& own = **known;
-    const std::optional<CarriedMistake> with = carried(found_in, mistake, own.program);
+    const std::optional<CarriedMistake> with = carried_to(change, own.program);
     if (!with) return tiles;
     const ProgramCall call{with->program, own.call.sizes, own.call.extents, own.call.blocks, own.call.inputs};
     const ProgramArray& array = with->program.array(with->stage);
@@ -137,14 +181,14 @@ std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& he
     return std::nullopt;
 }
 
-Change change_of(std::shared_ptr<const Program> found_in, const ProgramMistake& mistake, Stage stage) {
-    const std::string made_in = found_in->array(mistake.stage).name;
-    const std::string name = "formula of " + made_in + ": " + mistake.becomes + " where " + mistake.where;
+Change change_of(std::shared_ptr<const FormulaChange> formula, Stage stage) {
+    const std::string name = formula->name();
     Change change;
-    change.indices = {{made_in, mistake.becomes}};
+    change.indices = {{formula->found_in->array(formula->mistake.stage).name, formula->mistake.becomes}};
+    change.formula = formula;
     change.result = [=](const SearchedTile& site, Estimate& estimate) {
         const auto tiles =
-            site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *found_in, mistake); });
+            site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *formula); });
         const auto tile = tiles->find(id_of(stage, site));
         if (tile == tiles->end()) return;
         const Estimate& other = tile->second;
@@ -165,7 +209,9 @@ Change change_of(std::shared_ptr<const Program> found_in, const ProgramMistake& 
     return change;
 }
 
-Candidate candidate_of(std::shared_ptr<const Program> found_in, const ProgramMistake& mistake, Stage stage) {
+Candidate candidate_of(const std::shared_ptr<const FormulaChange>& formula, Stage stage) {
+    const Program* const found_in = formula->found_in.get();
+    const ProgramMistake& mistake = formula->mistake;
     Candidate candidate;
     const ProgramArray& made_in = found_in->array(mistake.stage);
     if (!mistake.is_start && mistake.where.empty())
@@ -178,41 +224,59 @@ Candidate candidate_of(std::shared_ptr<const Program> found_in, const ProgramMis
         candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
         candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
     }
-    candidate.change = change_of(std::move(found_in), mistake, stage);
+    candidate.change = change_of(formula, stage);
     return candidate;
 }
 
-std::vector<Candidate> formulas_of(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.known.empty() || !evidence.beneath.empty()) return {};
+/// The program of a kernel with what is known of it already; null: not all of that is a formula.
+std::shared_ptr<const RecordedProgram> program_beside(const Evidence& evidence,
+                                                      std::shared_ptr<const FormulaChange>& beside) {
     const CauseSearch& world = *evidence.world;
-    if (world.leaves_out(formula_name)) return {};
-    const bool is_bounded = world.attempts().left() < Effort::unbounded / 2;
     const std::shared_ptr<const MaybeProgram> known = program_of(world);
-    if (!*known) return {};
+    if (!*known || evidence.known.size() > 1) return nullptr;
+    if (evidence.known.empty()) return {known, known->get()};
+    beside = evidence.known.front().where ? nullptr : evidence.known.front().formula;
+    std::optional<Program> with = beside ? program_with(*beside, (*known)->program) : std::nullopt;
+    if (!with) return nullptr;
+    return std::make_shared<const RecordedProgram>(world.recording(), *std::move(with), (*known)->given);
+}
+
+std::vector<Candidate> formulas_of(const Evidence& evidence) {
+    const CauseSearch& world = *evidence.world;
+    if (!evidence.direct() || !evidence.beneath.empty() || world.leaves_out(formula_name)) return {};
+    const bool is_bounded = world.attempts().left() < Effort::unbounded / 2;
+    std::shared_ptr<const FormulaChange> beside;
+    const std::shared_ptr<const RecordedProgram> own = program_beside(evidence, beside);
+    if (!own) return {};
+    const bool is_whole = evidence.known.empty();
     if (is_bounded && elements_of(world.recording().problem()) > most_elements) {
-        world.leave_formulas_open();
+        if (is_whole) world.leave_formulas_open();
         return {};
     }
-    const RecordedProgram& own = **known;
+    const int observed = own->program.array_named(stage_info(evidence.observed).name);
     ProgramOptions options;
-    ProgramReport report = *world.once<ProgramReport>(
-        "judged program", [&] { return judge_program(own.call, own.stored, options); });
-    report.first_wrong = own.program.array_named(stage_info(evidence.observed).name);
+    const auto judged = [&] { return judge_program(own->call, own->stored, options); };
+    ProgramReport report = is_whole ? *world.once<ProgramReport>("judged program", judged) : judged();
+    report.first_wrong = observed;
     const bool is_wrong = std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
         return verdict.stage == report.first_wrong && verdict.outside > 0;
     });
     if (!is_wrong) return {};
-    const bool is_seen = computed_for(own.program, &own.stored, report.first_wrong).size() <= few_unseen;
+    const bool is_seen = computed_for(own->program, &own->stored, report.first_wrong).size() <= few_unseen;
     options.searched_elements = !is_bounded ? std::numeric_limits<std::int64_t>::max()
                                 : is_seen   ? most_searched
                                             : most_searched_unseen;
-    const FoundMistakes found = find_mistakes(own.call, own.stored, report, options);
+    options.tells_parts = true;
+    const FoundMistakes found = find_mistakes(own->call, own->stored, report, options);
     std::vector<Candidate> candidates;
     for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
-        if (!mistake.is_none) candidates.push_back(candidate_of(found.program, mistake, evidence.observed));
+        if (mistake.is_none) continue;
+        const auto formula =
+            std::make_shared<const FormulaChange>(FormulaChange{found.program, mistake, beside});
+        candidates.push_back(candidate_of(formula, evidence.observed));
     }
-    if (candidates.empty() && found.is_cut_off) world.leave_formulas_open();
+    if (candidates.empty() && found.is_cut_off && is_whole) world.leave_formulas_open();
     return candidates;
 }
 

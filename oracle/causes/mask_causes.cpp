@@ -246,7 +246,7 @@ Change sees_keys(const KeyRange& keys) {
 
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!results_can_be_read(evidence) || !evidence.units().s_masked) return candidates;
+    if (!evidence.direct() || evidence.seen.empty() || !evidence.units().s_masked) return candidates;
     const auto masked = float(evidence.units().s_masked_value);
     bool hides = false;
     bool shows = false;

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "oracle/causes/phantoms.h"
-#include "oracle/causes/readable_values.h"
 #include "oracle/causes/rewrites.h"
 #include "oracle/causes/sinks.h"
+#include "oracle/causes/tile_sums.h"
 
 namespace tilescope {
 
@@ -160,6 +160,21 @@ std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
 
 std::vector<NamedConstant> base_of_maximum(const Evidence& evidence) {
     return bases_but(evidence.units().m_log_base);
+}
+
+/// Maxima that may stay behind are those of a kernel that leaves them by its threshold.
+void settle_maxima(const SearchedTile& site, Estimate& m) {
+    const double threshold = site.call->units.m_stale_threshold;
+    if (threshold == 0) return;
+    const Estimate s = finished_scores(site);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        const double before = site.before.m.value(i, 0);
+        const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
+        const double settled = risen(before, most, threshold);
+        if (!std::isfinite(settled)) continue;
+        m.value(i, 0) = settled;
+        m.error(i, 0) = 8 * u_f32 * std::abs(settled);
+    }
 }
 
 std::vector<Candidate> m_includes_tail(const Evidence&) {

@@ -35,10 +35,8 @@ const std::vector<Cause>& all_causes() {
               store_causes,   place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
-        for (const auto part :
-             {identified_sum_causes, identified_start_causes, state_read_causes, identified_coverage_causes,
-              identified_term_causes, identified_value_causes, identified_maximum_causes,
-              identified_type_causes, formula_causes, identified_changed_term_causes, stale_causes}) {
+        for (const auto part : {identified_start_causes, state_read_causes, identified_coverage_causes,
+                                formula_causes, stale_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "oracle/causes/curves.h"
 #include "oracle/causes/product_results.h"
 #include "oracle/formula/scores.h"
 #include "oracle/solve/effort.h"
@@ -14,16 +13,19 @@ namespace tilescope {
 
 namespace {
 
+bool is_over_head(Stage stage) {
+    return stage == Stage::s || stage == Stage::delta || stage == Stage::dp;
+}
+
+std::int64_t terms_of_sum(const Problem& problem, Stage stage) {
+    if (stage == Stage::delta || stage == Stage::dp) return problem.head_dim_v;
+    if (stage == Stage::s) return problem.head_dim;
+    return is_of_all_queries(stage) ? problem.block_m : problem.block_n;
+}
+
 /// A mistake that is known already may have made the operands longer: what is behind is no term of this sum.
 Eigen::Index at_most(const std::vector<double>& terms, Eigen::Index columns) {
     return std::min(Eigen::Index(terms.size()), columns);
-}
-
-void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
-    for (Eigen::Index j = 0; j < at_most(weights, estimate.value.cols()); ++j) {
-        estimate.value.col(j) *= weights[std::size_t(j)];
-        estimate.error.col(j) *= std::abs(weights[std::size_t(j)]);
-    }
 }
 
 /// What is multiplied in it, row by row of each.
@@ -38,18 +40,34 @@ double gradient_scale(Stage stage, const SearchedTile& site) {
 }
 
 void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                         TermIndex index, std::vector<double>& terms) {
+                         std::vector<double>& terms) {
     const double scale = gradient_scale(stage, site);
-    for (std::size_t i = 0; i < site.parts->size(); ++i) {
-        const GradientPart& part = (*site.parts)[i];
+    for (const GradientPart& part : *site.parts) {
         for (Eigen::Index c = 0; c < part.a.value.cols(); ++c) {
             const double a = part.a.value(row, c);
-            if (a == 0) continue;
-            const auto at =
-                index == TermIndex::within_tile ? std::size_t(c) : number_of_part(stage, site, i, index);
-            if (at >= terms.size()) break;
-            terms[at] += scale * a * part.b.value(c, col);
+            if (std::size_t(c) >= terms.size()) break;
+            if (a != 0) terms[std::size_t(c)] += scale * a * part.b.value(c, col);
         }
+    }
+}
+
+/// What the cast that follows a value on its way to the dump may round off.
+double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
+    const Problem& problem = site.call->problem;
+    switch (stage) {
+        case Stage::p:
+            return cast_bound(site.call->units.p_cast, magnitude);
+        case Stage::acc:
+            return cast_bound(problem.dtype_acc, magnitude);
+        case Stage::ds:
+            return cast_bound(site.call->units.ds_cast, magnitude);
+        case Stage::o:
+        case Stage::dq:
+        case Stage::dk:
+        case Stage::dv:
+            return cast_bound(stage_dtype(problem, stage), magnitude);
+        default:
+            return 0;
     }
 }
 
@@ -60,26 +78,21 @@ std::vector<double> finite_terms(std::vector<double> terms) {
     return terms;
 }
 
-/// Of the wrong or of the right elements.
-std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size_t most, TermIndex index,
-                                 const PartSet& set) {
+}  // namespace
+
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
     std::vector<WrongSum> sums;
     if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
     const Stage stage = evidence.acts;
-    const std::int64_t all = wrong ? evidence.wrong_elements : evidence.compared - evidence.wrong_elements;
     // Odd, so that it meets all columns.
-    const std::int64_t step = all / std::int64_t(most) | 1;
+    const std::int64_t step = evidence.wrong_elements / std::int64_t(most) | 1;
     std::int64_t met = 0;
     for (const Observation& seen : evidence.seen) {
-        if (wrong && !seen.is_bad()) continue;
+        if (!seen.is_bad()) continue;
         spend(4 * seen.got.size());
         const SlotNumbers scores = stage == Stage::s ? scores_before_cap(seen) : SlotNumbers();
-        const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
-        const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
-        const SearchedTile& site = set.is_all() ? seen.site : inside;
-        std::vector<double> others;
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            if (seen.wrong[std::size_t(i)] != wrong || seen.unjudged[std::size_t(i)]) continue;
+            if (!seen.wrong[std::size_t(i)] || seen.unjudged[std::size_t(i)]) continue;
             if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
             if (met++ % step != 0) continue;
             WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
@@ -99,11 +112,7 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
                 // Only a maximum may be infinite.
                 if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
                     continue;
-                fill_terms(stage, site, next.row, next.col, next.sum.terms, index);
-                if (!set.is_all()) {
-                    fill_terms(stage, outside, next.row, next.col, others, TermIndex::within_tile);
-                    next.sum.carried += std::accumulate(others.begin(), others.end(), 0.0);
-                }
+                fill_terms(stage, seen.site, next.row, next.col, next.sum.terms);
                 next.sum.terms = finite_terms(std::move(next.sum.terms));
             }
             sums.push_back(std::move(next));
@@ -112,14 +121,12 @@ std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size
     return sums;
 }
 
-}  // namespace
-
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                std::vector<double>& terms, TermIndex index) {
+                std::vector<double>& terms) {
     const Problem& problem = site.call->problem;
-    spend(8 * terms_of_sum(problem, stage, index));
+    spend(8 * terms_of_sum(problem, stage));
     if (is_gradient(stage)) spend(4 * std::ssize(*site.parts) * problem.block_n);
-    terms.assign(std::size_t(terms_of_sum(problem, stage, index)), 0);
+    terms.assign(std::size_t(terms_of_sum(problem, stage)), 0);
     if (is_over_head(stage)) {
         const auto [a, b] = head_operands(stage, site);
         const double scale = stage == Stage::s ? problem.sm_scale : 1;
@@ -128,7 +135,7 @@ void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::
         for (Eigen::Index d = 0; d < at_most(terms, a.value.cols()); ++d)
             terms[std::size_t(d)] = scale * a.value(row, d) * b.value(other, d);
     } else if (is_gradient(stage)) {
-        fill_gradient_terms(stage, site, row, col, index, terms);
+        fill_gradient_terms(stage, site, row, col, terms);
     } else if (stage == Stage::l) {
         const Matrix& p = p_added_up(site).value;
         for (Eigen::Index c = 0; c < at_most(terms, p.cols()); ++c)
@@ -147,26 +154,6 @@ double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eig
     return site.factor.value(row, 0) * before(row, col);
 }
 
-void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site, TermIndex index) {
-    if (is_over_head(stage)) {
-        Matrix& a = stage == Stage::s ? site.q.value : site.dout.value;
-        for (Eigen::Index d = 0; d < at_most(weights, a.cols()); ++d) a.col(d) *= weights[std::size_t(d)];
-    } else if (is_gradient(stage)) {
-        GradientParts& parts = site.own_parts();
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-            if (index == TermIndex::within_tile) {
-                weigh_columns(weights, parts[i].a);
-            } else {
-                const double weight = weights[number_of_part(stage, site, i, index)];
-                parts[i].a.value *= weight;
-                parts[i].a.error *= std::abs(weight);
-            }
-        }
-    } else {
-        weigh_columns(weights, stage == Stage::l ? p_added_up(site) : site.operand_p);
-    }
-}
-
 Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&)> extra) {
     return {.result = [=](const SearchedTile& site, Estimate& result) {
         Matrix more = Matrix::Zero(result.value.rows(), result.value.cols());
@@ -183,15 +170,6 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
                      ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
                      : std::move(sums);
     }};
-}
-
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index,
-                                 const PartSet& set) {
-    return known_sums(evidence, true, most, index, set);
-}
-
-std::vector<WrongSum> right_sums(const Evidence& evidence, std::size_t most) {
-    return known_sums(evidence, false, most, TermIndex::within_tile, {});
 }
 
 double kernel_unit(Stage stage, const SearchedTile& site) {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "oracle/causes/term_index.h"
+#include "oracle/causes/evidence.h"
 
 namespace tilescope {
 
@@ -32,12 +32,8 @@ inline const Estimate& p_added_up(const SearchedTile& site) {
 
 /// Of a sum for which `site` holds the inputs.
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                std::vector<double>& terms, TermIndex index = TermIndex::within_tile);
+                std::vector<double>& terms);
 double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
-
-/// Multiplies each term of every sum with its weight.
-void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site,
-                 TermIndex index = TermIndex::within_tile);
 
 /// Adds to each sum, before cap, bias and mask, what `extra` leaves in a matrix of zeros; natural units.
 Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix& more)> extra);
@@ -50,12 +46,8 @@ struct WrongSum {
     TileSum sum;
 };
 
-/// Of the wrong elements of the evidence at most so many, evenly. What the tiles outside of `set` add is in what a sum
-/// carries over.
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most,
-                                 TermIndex index = TermIndex::within_tile, const PartSet& set = {});
-/// The same of elements that are right.
-std::vector<WrongSum> right_sums(const Evidence& evidence, std::size_t most);
+/// Of the wrong elements of the evidence at most so many, evenly.
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most);
 
 /// What turns 1 in the kernel's own sum into natural units.
 double kernel_unit(Stage stage, const SearchedTile& site);

@@ -115,11 +115,13 @@ class PairSearch {
 
     void run(const SingleCauses& singles) {
         constexpr std::size_t most = 3;
+        const bool is_first = evidence_.observed == *report_.guilty;
         std::vector<Found> firsts = singles.explaining(enough_of_two);
+        // NaN goes on from what is wrong before.
+        if (!is_first) std::erase_if(firsts, [](const Found& one) { return !one.by_value; });
         if (firsts.size() > most) firsts.resize(most);
         for (Found& first : firsts)
             if (is_one_of_two(std::move(first))) return;
-        const bool is_first = evidence_.observed == *report_.guilty;
         if (!is_first || acting_stages(evidence_).size() > 1) return;
         if (search_parts()) return;
         const auto best = std::ranges::min_element(tried_, {}, &Found::left);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "oracle/causes/site.h"
@@ -17,8 +18,12 @@ struct Rewrite {
     Expr becomes;
 };
 
+struct FormulaChange;
+
 /// One thing that a kernel does otherwise in a stage: other inputs of its formula, another result, or both.
 struct Change {
+    /// The formula that `result` puts in place of that of the stage; null: it is none.
+    std::shared_ptr<const FormulaChange> formula = {};
     /// What `inputs` and `result` do, of those that are made of it; see rewritten().
     std::vector<Rewrite> rewrites = {};
     /// The same of an array that is read, or stored, at an index: its name and the index.

@@ -199,6 +199,9 @@ std::optional<std::int64_t> whole_at(const ProgramCall& call, int number,
         case ProgramOp::exclusive:
             if (*x < 0 || *y < 0) return std::nullopt;
             return *x ^ *y;
+        case ProgramOp::masked:
+            if (*x < 0 || *y < 0) return std::nullopt;
+            return *x & *y;
         case ProgramOp::smaller:
             return std::min(*x, *y);
         case ProgramOp::larger:

@@ -51,6 +51,8 @@ struct ProgramOptions {
     const StoredTiles* stored = nullptr;
     /// Elements that a search for mistakes computes at most: about ten seconds of one core.
     std::int64_t searched_elements = 300'000'000;
+    /// The search tells what explains a part of what is wrong, where nothing explains all of it.
+    bool tells_parts = false;
     /// Most bytes of memory for stages.
     std::int64_t memory = std::int64_t(4) << 30;
 };

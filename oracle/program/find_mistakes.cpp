@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <ranges>
 #include <utility>
@@ -24,6 +25,9 @@ constexpr double bits_of_open = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
 constexpr std::size_t most_looked_at = 96;
+constexpr std::size_t most_told = 4;
+/// Of what is wrong, as many right elements as one of two mistakes may leave so by chance.
+constexpr double broken_by_chance = 0.01;
 
 /// A formula in the place of the declared one, for as long as it lives.
 class Rewritten {
@@ -59,13 +63,21 @@ class MistakeSearch {
         for (std::size_t i = 0; i < there.size(); ++i)
             there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
         for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
-        std::vector<ProgramRewrite> rewrites = solved_rewrites(searched_);
+        // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
+        const SolvedRewrites solved(searched_);
+        const std::vector<ProgramRewrite> of_all = solved.all();
+        try_out(of_all);
+        std::vector<ProgramRewrite> rewrites;
         // Of as short ones those of the stage itself first.
         for (const int stage : searched_.rewritten() | std::views::reverse) {
             for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
                 rewrites.push_back(std::move(rewrite));
         }
         try_out(std::move(rewrites));
+        if (found_.empty() && searched_.options().tells_parts && !is_cut_off_) {
+            for (const ProgramRewrite& rewrite : of_all) keep_part(found_of(rewrite));
+            for (const ProgramRewrite& rewrite : solved.of_halves()) keep_part(found_of(rewrite));
+        }
         FoundMistakes found{best(), searched_.sets_none_apart(), besides(), is_cut_off_, nullptr};
         found.program = std::make_shared<const Program>(program_);
         return found;
@@ -80,7 +92,7 @@ class MistakeSearch {
         double bits() const { return mistake.bits; }
     };
 
-    RewriteOutcome outcome_of(const Found& found, bool in_tiles) {
+    RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
         if (elements_computed() - begun_ > searched_.options().searched_elements) {
             is_cut_off_ = true;
             return {};
@@ -88,8 +100,8 @@ class MistakeSearch {
         const bool is_none = std::isnan(program_.node(found.rewrite.value).number);
         const Rewritten with(program_, found.rewrite, found.dtype);
         try {
-            return in_tiles ? searched_.outcome_in_tiles(found.rewrite.stage, is_none)
-                            : searched_.outcome_in_parts(found.rewrite.stage, is_none);
+            return in_tiles ? searched_.outcome_in_tiles(found.rewrite.stage, is_none, share)
+                            : searched_.outcome_in_parts(found.rewrite.stage, is_none, share);
         } catch (const Error&) {
             // It needs too much memory at once.
             is_cut_off_ = true;
@@ -97,23 +109,24 @@ class MistakeSearch {
         }
     }
 
+    double bits_of(const ProgramRewrite& rewrite) const {
+        return rewrite.bits + (rewrite.stage == searched_.wrong() ? 0 : bits_of_other_stage);
+    }
+    Found found_of(const ProgramRewrite& rewrite) const {
+        return {rewrite,
+                rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
+                {.stage = rewrite.stage, .slot = rewrite.slot, .bits = bits_of(rewrite)}};
+    }
+
     /// The shorter ones first, until none that is left is as short as one that explains it. What explains the parts is held against the
     /// tiles, and where it holds is read from these.
     void try_out(std::vector<ProgramRewrite> rewrites) {
-        const auto bits_of = [&](const ProgramRewrite& rewrite) {
-            return rewrite.bits + (rewrite.stage == searched_.wrong() ? 0 : bits_of_other_stage);
-        };
-        std::ranges::stable_sort(rewrites, {}, bits_of);
-        double best = HUGE_VAL;
-        std::size_t looked_at = 0;
+        std::ranges::stable_sort(rewrites, {}, [&](const ProgramRewrite& one) { return bits_of(one); });
         for (const ProgramRewrite& rewrite : rewrites) {
-            const double bits = bits_of(rewrite);
-            if (bits > best + bits_of_as_short || looked_at == most_looked_at) break;
-            Found found{rewrite,
-                        rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
-                        {.stage = rewrite.stage, .slot = rewrite.slot, .bits = bits}};
+            if (bits_of(rewrite) > shortest_ + bits_of_as_short || looked_at_ == most_looked_at) break;
+            Found found = found_of(rewrite);
             if (!outcome_of(found, false).is_possible) continue;
-            ++looked_at;
+            ++looked_at_;
             if (!complete(found)) continue;
             if (is_contradicted(found)) {
                 std::optional<Found> here = in_reader_alone(found);
@@ -124,15 +137,23 @@ class MistakeSearch {
                     found.mistake.bits += bits_of_other_stage;
                 }
             }
-            best = std::min(best, found.bits());
+            shortest_ = std::min(shortest_, found.bits());
             found_.push_back(std::move(found));
         }
         std::ranges::stable_sort(found_, {}, &Found::bits);
     }
 
-    /// False: it does not explain the tiles.
-    bool complete(Found& found) {
-        const RewriteOutcome outcome = outcome_of(found, true);
+    /// What explains a part of what is wrong, as one of two mistakes does.
+    void keep_part(Found found) {
+        if (!outcome_of(found, false, enough_of_wrong).is_possible || !complete(found, enough_of_wrong))
+            return;
+        found.mistake.is_part = true;
+        parts_.push_back(std::move(found));
+    }
+
+    /// False: it does not explain so much of the tiles.
+    bool complete(Found& found, double share = most_of_wrong) {
+        const RewriteOutcome outcome = outcome_of(found, true, share);
         if (!outcome.is_possible) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
@@ -148,13 +169,20 @@ class MistakeSearch {
         mistake.healthy = double(outcome.right) / all;
         if (outcome.open > 0) mistake.bits += bits_of_open;
         std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
-        if (double(outcome.broken.size()) > (1 - most_of_right) * double(outcome.right)) {
+        double few = (1 - most_of_right) * double(outcome.right);
+        if (share < most_of_wrong) few = std::max(few, broken_by_chance * double(outcome.wrong));
+        if (double(outcome.broken.size() + outcome.right_open.size()) > few) {
             const std::optional<FoundCondition> condition = condition_of(outcome);
-            if (!condition) return false;
-            mistake.where = program_text(program_, condition->node);
-            mistake.condition = condition->node;
-            mistake.bits += condition->bits;
-            otherwise = outcome.unexplained + outcome.open;
+            // What stands beyond an array may be multiplied with 0.
+            const bool is_everywhere = double(outcome.broken.size()) <= few &&
+                                       double(outcome.right_open.size()) <= most_open * double(outcome.right);
+            if (!condition && !is_everywhere) return false;
+            if (condition) {
+                mistake.where = program_text(program_, condition->node);
+                mistake.condition = condition->node;
+                mistake.bits += condition->bits;
+                otherwise = outcome.unexplained + outcome.open;
+            }
         }
         mistake.explained = 1 - double(otherwise + outcome.apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
@@ -201,7 +229,9 @@ class MistakeSearch {
     std::optional<FoundCondition> condition_of(const RewriteOutcome& outcome) {
         std::vector<LabelledIndices> places;
         for (const LookedElement* const element : outcome.explained) places.push_back({element->at, true});
-        for (const LookedElement* const element : outcome.broken) places.push_back({element->at, false});
+        for (const auto* const right : {&outcome.broken, &outcome.right_open}) {
+            for (const LookedElement* const element : *right) places.push_back({element->at, false});
+        }
         return condition_of(places);
     }
 
@@ -254,10 +284,14 @@ class MistakeSearch {
 
     std::vector<ProgramMistake> best() {
         std::vector<ProgramMistake> all;
-        for (const Found& found : found_) {
+        std::ranges::stable_sort(parts_, {}, &Found::bits);
+        std::ranges::stable_sort(parts_, std::greater(),
+                                 [](const Found& part) { return part.mistake.explained; });
+        for (const Found& found : found_.empty() ? parts_ : found_) {
             const ProgramMistake& mistake = found.mistake;
-            if (!all.empty() && (mistake.bits > all.front().bits + bits_of_as_short || all.size() == 4))
-                break;
+            const bool is_as_short =
+                all.empty() || mistake.is_part || mistake.bits <= all.front().bits + bits_of_as_short;
+            if (!is_as_short || all.size() == most_told) break;
             const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
                        other.where == mistake.where;
@@ -273,7 +307,10 @@ class MistakeSearch {
     const ProgramReport& report_;
     std::int64_t begun_ = elements_computed();
     bool is_cut_off_ = false;
+    std::size_t looked_at_ = 0;
+    double shortest_ = HUGE_VAL;
     std::vector<Found> found_;
+    std::vector<Found> parts_;  ///< each explains some of it
 };
 
 }  // namespace
@@ -284,8 +321,10 @@ FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, 
     try {
         MistakeSearch search(call, stored, report, options);
         FoundMistakes found = search.run();
-        if (!found.mistakes.empty() || !search.is_kept_wider()) return found;
-        return MistakeSearch(call, stored, report, options, Dtype::f32).run();
+        const bool is_explained = !found.mistakes.empty() && !found.mistakes.front().is_part;
+        if (is_explained || !search.is_kept_wider()) return found;
+        FoundMistakes wider = MistakeSearch(call, stored, report, options, Dtype::f32).run();
+        return wider.mistakes.empty() ? found : wider;
     } catch (const Error&) {
         // What is wrong is known: that a search for more takes too much memory is no reason to leave it out.
         return {.is_cut_off = true};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace tilescope {
 
@@ -12,6 +13,8 @@ namespace {
 constexpr std::int64_t most_places = 1024;
 constexpr std::int64_t sums_per_term = 4;
 constexpr std::int64_t most_terms_of_sum = 512;
+/// Sums whose factors are kept.
+constexpr std::ptrdiff_t most_with_factors = 192;
 
 bool is_wrong(const NeededValues& values, std::int64_t i) {
     const Uncertain needed = values.needed.at(i);
@@ -36,6 +39,27 @@ void FormulaSamples::take(const FormulaInputs& inputs, int stage, const AxisRang
     const NeededObserver observer{[&](const NeededValues& values) { take_values(values, inputs.stages); },
                                   [&](const NeededSums& sums) { take_sums(sums); }};
     for_each_needed(inputs, stage, ranges, block, stored, observer);
+}
+
+FormulaSamples FormulaSamples::at(const std::function<bool(const AxisIndices&)>& is_inside,
+                                  std::int64_t most) const {
+    FormulaSamples some(call_);
+    const auto keep = [&](auto& samples) {
+        std::erase_if(samples, [&](const auto& sample) { return !is_inside(sample.at); });
+        EveryNth every(std::ssize(samples), most);
+        std::erase_if(samples, [&](const auto&) { return !every.takes(); });
+    };
+    for (auto [node, of] : nodes_) {
+        keep(of.samples);
+        of.wrong = std::ranges::count(of.samples, true, &NodeSample::is_wrong);
+        of.right = std::ssize(of.samples) - of.wrong;
+        some.nodes_.emplace(node, std::move(of));
+    }
+    for (auto [node, of] : sums_) {
+        keep(of.samples);
+        some.sums_.emplace(node, std::move(of));
+    }
+    return some;
 }
 
 std::vector<Numbers> FormulaSamples::indices_of(const NeededValues& values,
@@ -120,36 +144,84 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
     of.parts.push_back({&stages, values.ranges, is_read(of) ? Numbers() : values.right});
 }
 
+namespace {
+
+/// The terms along the longest of the axes, of which those along the others are taken together.
+struct MainAxis {
+    MainAxis(const std::vector<int>& along, const AxisRanges& ranges) {
+        const auto count = [&](int of) { return ranges[std::size_t(of)].count; };
+        axis = *std::ranges::max_element(along, {}, count);
+        for (auto other = along.rbegin(); *other != axis; ++other) step *= count(*other);
+        extent = count(axis);
+    }
+
+    std::vector<double> of(ProgramOp op, std::span<const double> terms) const {
+        const double none = op == ProgramOp::sum ? 0 : op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL;
+        std::vector<double> together(std::size_t(extent), none);
+        for (std::size_t i = 0; i < terms.size(); ++i) {
+            double& to = together[std::size_t(std::int64_t(i) / step % extent)];
+            to = op == ProgramOp::sum    ? to + terms[i]
+                 : op == ProgramOp::most ? std::max(to, terms[i])
+                                         : std::min(to, terms[i]);
+        }
+        return together;
+    }
+
+    int axis = -1;
+    std::int64_t step = 1;
+    std::int64_t extent = 1;
+};
+
+}  // namespace
+
 void FormulaSamples::take_sums(const NeededSums& taken) {
     const Numbers& needed = taken.needed;
     const std::int64_t terms = needed.size() > 0 ? taken.terms.size() / needed.size() : 0;
-    if (taken.along.size() != 1 || terms < 2 || terms > most_terms_of_sum) return;
+    const MainAxis main(taken.along, taken.ranges);
+    if (main.extent < 2 || terms > most_terms_of_sum) return;
     SumSamples& of = sums_[taken.node];
     of.stage = taken.stage;
     of.node = taken.node;
-    of.along = taken.along;
+    of.axis = main.axis;
     of.axes = needed.axes;
+    of.factors.clear();
+    for (const SumFactor& factor : taken.factors) of.factors.push_back(factor.node);
     const ProgramOp op = program_.node(taken.node).op;
+    const auto terms_of = [&](const Numbers& numbers, std::int64_t i) {
+        const auto first = numbers.value.begin() + i * terms;
+        return numbers.value.empty() ? std::vector<double>() : std::vector<double>(first, first + terms);
+    };
+    const auto sample_at = [&](std::int64_t i) {
+        return SumSample{.at = indices_at(taken.ranges, needed, i),
+                         .first = taken.ranges[std::size_t(main.axis)].first,
+                         .terms = main.of(op, terms_of(taken.terms, i)),
+                         .needed = needed.value[std::size_t(i)],
+                         .error = std::max(needed.at(i).error, 1e-300)};
+    };
     std::vector<std::int64_t> wrong;
     for (std::int64_t i = 0; i < needed.size(); ++i) {
-        const auto first = taken.terms.value.begin() + i * terms;
-        const double right = op == ProgramOp::sum    ? std::accumulate(first, first + terms, 0.0)
-                             : op == ProgramOp::most ? *std::max_element(first, first + terms)
-                                                     : *std::min_element(first, first + terms);
+        const std::vector<double> all = main.of(op, terms_of(taken.terms, i));
+        const double right = op == ProgramOp::sum    ? std::accumulate(all.begin(), all.end(), 0.0)
+                             : op == ProgramOp::most ? std::ranges::max(all)
+                                                     : std::ranges::min(all);
         const Uncertain number = needed.at(i);
         const bool is_known =
             std::isfinite(number.error) && std::isfinite(number.value) && std::isfinite(right);
-        if (is_known && !(std::abs(number.value - right) <= number.error)) wrong.push_back(i);
+        if (!is_known) continue;
+        if (!(std::abs(number.value - right) <= number.error))
+            wrong.push_back(i);
+        else if (op != ProgramOp::sum && std::ssize(of.right) < most_with_factors)
+            of.right.push_back(sample_at(i));
     }
     EveryNth some(std::ssize(wrong), sums_per_term * terms);
     for (const std::int64_t i : wrong) {
         if (!some.takes() || std::ssize(of.samples) >= 4 * sums_per_term * terms) continue;
-        const auto first = taken.terms.value.begin() + i * terms;
-        of.samples.push_back({.at = indices_at(taken.ranges, needed, i),
-                              .first = taken.ranges[std::size_t(taken.along.front())].first,
-                              .terms = {first, first + terms},
-                              .needed = needed.value[std::size_t(i)],
-                              .error = std::max(needed.at(i).error, 1e-300)});
+        of.samples.push_back(sample_at(i));
+        if (std::ssize(of.samples) > most_with_factors) continue;
+        for (const SumFactor& factor : taken.factors) {
+            of.samples.back().factors.push_back(terms_of(factor.value, i));
+            of.samples.back().uncast.push_back(terms_of(factor.uncast, i));
+        }
     }
 }
 

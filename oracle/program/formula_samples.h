@@ -3,9 +3,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
+#include "dump/schema/rounding.h"
 #include "oracle/program/conditions.h"
 #include "oracle/program/needed.h"
 
@@ -27,7 +29,10 @@ struct NodeSample {
         operands{};  ///< what it is computed from by the program, where that are numbers of the same place
     bool is_wrong = false;
 
-    bool agrees(double value) const { return value == needed || std::abs(value - needed) <= error; }
+    /// A kernel that computes it rounds a few times.
+    bool agrees(double value) const {
+        return value == needed || std::abs(value - needed) <= error + 4 * u_f32 * std::abs(needed);
+    }
 };
 
 /// All that is known of a part of a formula.
@@ -54,14 +59,19 @@ struct SumSample {
     std::vector<double> terms{};
     double needed = 0;
     double error = 0;
+    /// Of each factor and each term; of the first samples alone.
+    std::vector<std::vector<double>> factors{};
+    std::vector<std::vector<double>> uncast{};  ///< empty of a factor that is no cast
 };
 
 struct SumSamples {
     int stage = -1;
     int node = -1;
-    std::vector<int> along{};
-    std::vector<int> axes{};  ///< that its places are told apart by
+    int axis = -1;               ///< along which the terms go
+    std::vector<int> axes{};     ///< that its places are told apart by
+    std::vector<int> factors{};  ///< nodes, of which each term is the product
     std::vector<SumSample> samples{};
+    std::vector<SumSample> right{};  ///< some that are right, of a maximum or a minimum
 };
 
 /// What is known of the formula of a stage, and of those of stages that it is computed from: places at which they are wrong, and
@@ -73,6 +83,9 @@ class FormulaSamples {
     /// What the kernel stored of a part of the stage, along its axes. The stages of the inputs must outlive this.
     void take(const FormulaInputs& inputs, int stage, const AxisRanges& ranges, std::int64_t block,
               const Numbers& stored);
+
+    /// At most so many samples of each part, of some places alone.
+    FormulaSamples at(const std::function<bool(const AxisIndices&)>& is_inside, std::int64_t most) const;
 
     const std::map<int, NodeSamples>& nodes() const { return nodes_; }
     const std::map<int, SumSamples>& sums() const { return sums_; }

@@ -29,6 +29,8 @@ double whole_of_two(ProgramOp op, double x, double y) {
             return y == 0 ? 0 : std::fmod(x, y);
         case ProgramOp::exclusive:
             return x < 0 || y < 0 ? -1 : double(std::int64_t(x) ^ std::int64_t(y));
+        case ProgramOp::masked:
+            return x < 0 || y < 0 ? -1 : double(std::int64_t(x) & std::int64_t(y));
         case ProgramOp::smaller:
             return std::min(x, y);
         default:
@@ -80,6 +82,9 @@ Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
             return negative(larger(negative(x), negative(y)));
         case ProgramOp::between:
             return between(x, y);
+        case ProgramOp::exclusive:
+        case ProgramOp::masked:
+            return with_other_bits(op, x, std::uint32_t(y.value));
         default:
             return larger(x, y);
     }
@@ -244,7 +249,8 @@ Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) cons
         return combined<2>({&x, &y}, is_exact, [&](const auto& of) {
             return joined(node.op == ProgramOp::either ? 1 : 0, of[0], of[1]);
         });
-    const bool rounds_nothing = node.op == ProgramOp::smaller || node.op == ProgramOp::larger;
+    const bool takes_bits = node.op == ProgramOp::exclusive || node.op == ProgramOp::masked;
+    const bool rounds_nothing = takes_bits || node.op == ProgramOp::smaller || node.op == ProgramOp::larger;
     Numbers result = combined<2>({&x, &y}, is_exact && rounds_nothing,
                                  [&](const auto& of) { return real_of_two(node.op, of[0], of[1]); });
     // What it is multiplied with may be rounded as well.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -192,6 +193,26 @@ Uncertain quotient_of(Uncertain x, Uncertain y) {
     if (x.value != 0 && std::isfinite(quotient.value))
         quotient.error += 3 * u_f32 * std::abs(quotient.value) + flush_to_zero;
     return quotient;
+}
+
+Uncertain with_other_bits(ProgramOp op, Uncertain x, std::uint32_t bits) {
+    const auto bits_at = [](double number) { return std::bit_cast<std::uint32_t>(float(number)); };
+    const auto changed = [&](double number) {
+        const std::uint32_t own = bits_at(number);
+        return double(std::bit_cast<float>(op == ProgramOp::exclusive ? own ^ bits : own & bits));
+    };
+    const Uncertain middle{changed(x.value), 0};
+    if (std::isnan(x.value) || bits == 0) return middle;
+    if (!std::isfinite(x.error)) return {middle.value, open};
+    const double low = changed(x.value - x.error);
+    const double high = changed(x.value + x.error);
+    // Numbers that agree in all bits from the last one of these on agree in what is made of them, or in what is added.
+    const std::uint32_t above = ~((std::uint32_t(1) << std::countr_zero(bits)) - 1);
+    const std::uint32_t differing = bits_at(x.value - x.error) ^ bits_at(x.value + x.error);
+    const bool rounds_to_zero = op == ProgramOp::masked && bits == above;
+    if ((differing & above) != 0 && !rounds_to_zero) return {middle.value, open};
+    const double off = std::max(std::abs(low - middle.value), std::abs(high - middle.value));
+    return {middle.value, std::isfinite(off) ? off : open};
 }
 
 Uncertain cast_to(Dtype dtype, Uncertain x) {

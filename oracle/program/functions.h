@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "dump/schema/program.h"
 #include "oracle/describe/real.h"
 #include "oracle/solve/number_grid.h"
@@ -32,6 +34,9 @@ Uncertain quotient_of(Uncertain x, Uncertain y);
 
 /// The x of which the function is y; `near`: the x that it should be, where several are. Its error is infinite where there is none.
 Uncertain inverse_of(ProgramFunction function, Uncertain y, double near);
+
+/// x ^ bits or x & bits, of x as a float32. Where what x may be off by reaches across a change of the bits its error is infinite.
+Uncertain with_other_bits(ProgramOp op, Uncertain x, std::uint32_t bits);
 
 /// Rounded to nearest in that type: what lies between both ends, rounded.
 Uncertain cast_to(Dtype dtype, Uncertain x);

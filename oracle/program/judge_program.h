@@ -62,6 +62,7 @@ struct ProgramMistake {
     double healthy = 0;         ///< share that is as expected by the program
     double bits = 0;            ///< length of the description
     bool is_none = false;       ///< what is stored is no number by it
+    bool is_part = false;       ///< it explains a part of what is wrong
 
     // As nodes of FoundMistakes::program.
     int seen_in = -1;    ///< array: the stage that is wrong

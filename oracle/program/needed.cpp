@@ -155,6 +155,8 @@ class Inversion {
             case ProgramOp::larger:
             case ProgramOp::smaller:
                 return of_two(node, ranges, needed);
+            case ProgramOp::between:
+                return upper_end(node, ranges, needed);
             case ProgramOp::negative:
                 return go(node.of[0], ranges,
                           combined<1>({&needed}, false, [](const auto& of) { return negative(of[0]); }));
@@ -212,6 +214,18 @@ class Inversion {
                    }
                }));
         }
+    }
+
+    /// Of what lies outside both ends the second one, which is where the kernel has taken it over, as the maximum of a row.
+    void upper_end(const ProgramNode& node, const AxisRanges& ranges, const Numbers& needed) {
+        const Numbers one = formulas_.at(node.of[0], ranges, block_);
+        const Numbers other = formulas_.at(node.of[1], ranges, block_);
+        go(node.of[1], ranges, combined<3>({&needed, &one, &other}, false, [](const auto& of) -> Uncertain {
+               const double half = std::abs(of[1].value - of[2].value) / 2;
+               const double off = std::abs(of[0].value - (of[1].value + of[2].value) / 2);
+               const bool is_outside = std::isfinite(half) && off > of[0].error;
+               return {of[0].value, is_outside ? std::max(0.0, of[0].error - half) : open_error};
+           }));
     }
 
     /// Either side where it was taken; and which side it must have been.
@@ -277,9 +291,19 @@ class Inversion {
         const AxisRanges inner = formulas_.ranges_within(node, ranges, block_);
         const std::vector<int> axes = joined(outer, node.list);
         if (product_along(inner, axes) > most_terms) return;
-        observer_.sums({stage_, number, inner, node.list,
-                        laid_out(formulas_.at(node.of[0], inner, block_), axes, extents_of(inner, axes)),
-                        laid_out(needed, outer, extents_of(ranges, outer))});
+        NeededSums extremes{
+            stage_, number, inner, node.list, {}, laid_out(needed, outer, extents_of(ranges, outer)), {}};
+        extremes.factors.push_back(factor_in(node.of[0], inner, axes));
+        extremes.terms = extremes.factors.front().value;
+        observer_.sums(extremes);
+    }
+
+    SumFactor factor_in(int number, const AxisRanges& inner, const std::vector<int>& axes) {
+        const ProgramNode& node = program_.node(number);
+        const auto value_of = [&](int of) {
+            return laid_out(formulas_.at(of, inner, block_), axes, extents_of(inner, axes));
+        };
+        return {number, value_of(number), node.op == ProgramOp::cast ? value_of(node.of[0]) : Numbers()};
     }
 
     /// A sum of products of factors.
@@ -288,11 +312,13 @@ class Inversion {
         const std::vector<int>& along = program_.node(number).list;
         const std::vector<int> axes = joined(needed.axes, along);
         const bool has_room = product_along(inner, axes) <= most_terms;
-        if (has_room)
-            observer_.sums({stage_, number, inner, along,
-                            laid_out(product_of_all(factors, -1, inner).value_or(Numbers::of(1)), axes,
-                                     extents_of(inner, axes)),
-                            needed});
+        if (has_room) {
+            NeededSums sums{stage_, number, inner, along, {}, needed, {}};
+            sums.terms = laid_out(product_of_all(factors, -1, inner).value_or(Numbers::of(1)), axes,
+                                  extents_of(inner, axes));
+            for (const int factor : factors) sums.factors.push_back(factor_in(factor, inner, axes));
+            observer_.sums(sums);
+        }
         for (const int factor : factors) {
             if (program_.node(factor).is_whole) continue;
             const std::optional<Numbers> others = product_of_all(factors, factor, inner);

@@ -19,6 +19,13 @@ struct NeededValues {
     Numbers needed{};
 };
 
+/// A node in the terms of a sum.
+struct SumFactor {
+    int node = -1;
+    Numbers value{};   ///< along the axes of the terms
+    Numbers uncast{};  ///< the same before its cast, where it is one
+};
+
 /// The terms of a sum, a maximum or a minimum, for some of its results, and what these must have been.
 struct NeededSums {
     int stage = -1;
@@ -27,6 +34,7 @@ struct NeededSums {
     std::vector<int> along{};
     Numbers terms{};  ///< along the axes of `needed`, and those of the sum behind these
     Numbers needed{};
+    std::vector<SumFactor> factors{};  ///< of which each term is the product
 };
 
 struct NeededObserver {

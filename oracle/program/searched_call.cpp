@@ -230,10 +230,10 @@ TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observ
 
 namespace {
 
-/// What it says that a wrong element is as the rewritten program has it: how much nearer that is than the declared one, in bits.
-double evidence_of(const LookedElement& element, double error) {
+/// Bits by which an element is nearer to what a mistake expects, within an error, than it was.
+double evidence_of(double off, double error) {
     constexpr double most = 16;
-    const double times = element.off / error;
+    const double times = off / error;
     return std::isfinite(times) ? std::clamp(std::log2(times), 0.0, most) : most;
 }
 
@@ -245,13 +245,13 @@ void look(const LookedElement& element, Uncertain expected, bool is_none_there, 
     const bool is_near = is_as_expected(element.got, expected.value, expected.error);
     const bool is_right = is_near || (is_none_there && std::isnan(element.got) && std::isnan(expected.value));
     if (element.is_right) {
-        if (!is_right) outcome.broken.push_back(&element);
+        if (!is_right) (std::isnan(expected.value) ? outcome.right_open : outcome.broken).push_back(&element);
     } else if (is_near && expected.error >= element.off) {
         // Within a tolerance only because that became wider.
         ++outcome.swallowed;
     } else if (is_right) {
         outcome.explained.push_back(&element);
-        outcome.evidence += evidence_of(element, expected.error);
+        outcome.evidence += evidence_of(element.off, expected.error);
     } else {
         // Nobody knows what stands beyond an array.
         ++(std::isnan(expected.value) ? outcome.open : outcome.unexplained);
@@ -282,8 +282,8 @@ bool SearchedCall::explains_a_probe(int stage, bool is_none_there) const {
     return outcome.wrong == 0 || !outcome.explained.empty();
 }
 
-RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage,
-                                        bool is_none_there) const {
+RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there,
+                                        double share) const {
     RewriteOutcome outcome;
     double wrong = 0;
     for (const CallPart& part : parts) {
@@ -293,12 +293,12 @@ RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int 
     if (wrong == 0) return outcome;
     for (const CallPart& part : parts) {
         replay(part, stage, is_none_there, outcome);
-        if (double(outcome.unexplained) > (1 - most_of_wrong) * wrong) return outcome;
+        if (double(outcome.unexplained) > (1 - share) * wrong) return outcome;
     }
     // As where a cast may go either way.
     if (3 * outcome.swallowed > std::ssize(outcome.explained)) outcome.unexplained += outcome.swallowed;
-    outcome.is_possible = double(outcome.open) <= most_open * wrong &&
-                          double(outcome.unexplained) <= (1 - most_of_wrong) * wrong;
+    outcome.is_possible =
+        double(outcome.open) <= most_open * wrong && double(outcome.unexplained) <= (1 - share) * wrong;
     return outcome;
 }
 

@@ -42,7 +42,8 @@ struct RewriteOutcome {
         0;                ///< wrong before, and within a tolerance now that the right value passes as well
     double evidence = 0;  ///< bits: how much nearer to what is explained it is than the program as it is
     std::vector<const LookedElement*> explained;
-    std::vector<const LookedElement*> broken;  ///< right before, and wrong with it
+    std::vector<const LookedElement*> broken;      ///< right before, and wrong with it
+    std::vector<const LookedElement*> right_open;  ///< right before, and read beyond an array now
 };
 
 /// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
@@ -73,13 +74,13 @@ class SearchedCall {
     bool sets_none_apart() const { return sets_none_apart_; }
 
     /// Replays the parts, or the tiles, with the program as it is now, which differs from the declared one in `stage`.
-    /// `is_none_there`: what is stored is no number by it.
-    RewriteOutcome outcome_in_parts(int stage, bool is_none_there) const {
+    /// `is_none_there`: what is stored is no number by it. `share`: of what was wrong, that it has to explain to be possible.
+    RewriteOutcome outcome_in_parts(int stage, bool is_none_there, double share) const {
         if (!explains_a_probe(stage, is_none_there)) return {};
-        return outcome_in(parts_, stage, is_none_there);
+        return outcome_in(parts_, stage, is_none_there, share);
     }
-    RewriteOutcome outcome_in_tiles(int stage, bool is_none_there) const {
-        return outcome_in(tiles_, stage, is_none_there);
+    RewriteOutcome outcome_in_tiles(int stage, bool is_none_there, double share) const {
+        return outcome_in(tiles_, stage, is_none_there, share);
     }
     /// With all that is known.
     TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
@@ -99,7 +100,8 @@ class SearchedCall {
     CallPart tile_around(const std::vector<std::int64_t>& index) const;
     void replay(const CallPart& part, int stage, bool is_none_there, RewriteOutcome& outcome) const;
     bool explains_a_probe(int stage, bool is_none_there) const;
-    RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there) const;
+    RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there,
+                              double share) const;
 
     Program program_;
     ProgramCall call_;
@@ -122,6 +124,8 @@ class SearchedCall {
 
 /// Of the elements that were wrong, and of those that were right, that a mistake has to explain.
 inline constexpr double most_of_wrong = 0.98;
+/// That one of two mistakes explains.
+inline constexpr double enough_of_wrong = 0.2;
 inline constexpr double most_of_right = 0.998;
 /// Of what was wrong, that may have been read where nothing is known.
 inline constexpr double most_open = 0.25;

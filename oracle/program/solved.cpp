@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
+#include "oracle/solve/effort.h"
 #include "oracle/solve/number.h"
 
 namespace tilescope {
@@ -11,9 +11,13 @@ namespace tilescope {
 namespace {
 
 constexpr std::size_t most_rewrites = 48;
+constexpr std::size_t most_rewrites_of_half = 6;
+constexpr std::int64_t most_samples_of_half = 200;
+constexpr std::int64_t most_effort_of_halves = 200'000'000;
 /// Blocks of a state that are looked at of each tile: that are right, and that are wrong.
 constexpr std::array<int, 2> most_blocks = {2, 4};
 constexpr double broken_share = 0.002;
+constexpr double broken_by_chance = 0.01;
 
 bool is_condition(ProgramOp op) {
     return op >= ProgramOp::less && op <= ProgramOp::opposite;
@@ -58,7 +62,7 @@ StoredTile stored_tile(const SearchedCall& searched, const ProgramTile& tile, co
     return stored;
 }
 
-std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program& program) {
+std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program& program, std::size_t most) {
     RewriteOffers offers(program, samples);
     for (const auto& [number, of] : samples.nodes()) {
         if (of.wrong < fewest_places) continue;
@@ -76,8 +80,10 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
         offer_flat_reads(offers, of);
     }
     for (const auto& [number, of] : samples.sums()) {
+        offer_functions_of_terms(offers, of);
         if (program.node(number).op != ProgramOp::sum) {
             offer_extremes(offers, of);
+            offer_bounds(offers, of);
             continue;
         }
         offer_weights(offers, of);
@@ -87,15 +93,40 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
     const double places = 4 + std::log2(double(samples.nodes().size() + samples.sums().size()) + 1);
     for (ProgramRewrite& rewrite : found) rewrite.bits += places;
     std::ranges::stable_sort(found, {}, &ProgramRewrite::bits);
-    if (found.size() > most_rewrites) found.resize(most_rewrites);
+    if (found.size() > most) found.resize(most);
     return found;
 }
 
 }  // namespace
 
+namespace {
+
+/// What the kernel computes once, and the formula has at both ends of what its own choice leaves.
+void collect_alike(const Program& program, int number, const std::string& text, std::vector<int>& alike) {
+    if (program_text(program, number) == text) {
+        if (std::ranges::find(alike, number) == alike.end()) alike.push_back(number);
+        return;
+    }
+    for (const int operand : program.node(number).of) {
+        if (operand >= 0) collect_alike(program, operand, text, alike);
+    }
+}
+
+bool has_choice(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    return node.op == ProgramOp::between || std::ranges::any_of(node.of, [&](int operand) {
+               return operand >= 0 && has_choice(program, operand);
+           });
+}
+
+}  // namespace
+
 void RewriteOffers::add(int stage, int node, int instead, double bits, const char* slot) {
-    found_.push_back(
-        {stage, build_.with_node(program_.array(stage).value, node, instead), std::nullopt, bits, slot});
+    int formula = program_.array(stage).value;
+    std::vector<int> alike;
+    if (has_choice(program_, formula)) collect_alike(program_, formula, program_text(program_, node), alike);
+    for (const int one : alike) formula = build_.with_node(formula, one, node);
+    found_.push_back({stage, build_.with_node(formula, node, instead), std::nullopt, bits, slot});
 }
 
 namespace {
@@ -142,7 +173,10 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
     if (double(unexplained) > unexplained_share * double(of.wrong) ||
         double(open) > most_open * double(of.wrong))
         return;
-    if (double(broken) <= broken_share * double(of.right)) return add(of.stage, of.node, instead, bits, slot);
+    // Of two mistakes each leaves some right by chance.
+    const double by_chance = of.right < of.wrong ? broken_by_chance * double(of.wrong) : 0;
+    if (double(broken) <= std::max(by_chance, broken_share * double(of.right)))
+        return add(of.stage, of.node, instead, bits, slot);
     std::optional<FoundCondition> condition = find_condition(samples_.call(), build_, places, numbers_of(of));
     if (!condition && !is_condition(program_.node(of.node).op))
         condition = condition_by_value(build_, of, values);
@@ -161,28 +195,59 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
     add(of.stage, of.node, other, bits + condition->bits, slot);
 }
 
-std::vector<ProgramRewrite> solved_rewrites(SearchedCall& searched) {
+SolvedRewrites::SolvedRewrites(SearchedCall& searched) : searched_(searched), samples_(searched.call()) {
     const int wrong = searched.wrong();
-    FormulaSamples samples(searched.call());
-    // What the samples are taken from has to stay.
-    std::deque<TileRun> runs;
-    std::deque<ObserveTile> observers;
     for (const CallPart& part : searched.tiles()) {
         const TileRun* current = nullptr;
         std::array<int, 2> blocks{};
-        observers.emplace_back([&](const ProgramTile& tile, const ExpectedTile& expected) {
+        observers_.emplace_back([&](const ProgramTile& tile, const ExpectedTile& expected) {
             if (tile.stage != wrong) return;
             const StoredTile stored = stored_tile(searched, tile, expected);
             const std::size_t kind = stored.is_wrong ? 1 : 0;
             if (++blocks[kind] > most_blocks[kind]) return;
-            samples.take({searched.call(), current->view(), current->model_of(wrong), searched.rewritten()},
-                         wrong, stored.ranges, std::max<std::int64_t>(tile.block, 0), stored.numbers);
+            samples_.take({searched.call(), current->view(), current->model_of(wrong), searched.rewritten()},
+                          wrong, stored.ranges, std::max<std::int64_t>(tile.block, 0), stored.numbers);
         });
-        runs.push_back(searched.run_of(part.ranges, observers.back()));
-        current = &runs.back();
-        runs.back().run(searched.rewritten());
+        runs_.push_back(searched.run_of(part.ranges, observers_.back()));
+        current = &runs_.back();
+        runs_.back().run(searched.rewritten());
     }
-    return rewrites_from(samples, searched.program());
+}
+
+std::vector<ProgramRewrite> SolvedRewrites::all() const {
+    return rewrites_from(samples_, searched_.program(), most_rewrites);
+}
+
+std::vector<ProgramRewrite> SolvedRewrites::of_halves() const {
+    const Program& program = searched_.program();
+    const ProgramArray& array = program.array(searched_.wrong());
+    std::vector<int> axes;
+    for (const int index : array.indices) axes.push_back(program.axis_of(index));
+    std::vector<ProgramRewrite> found;
+    Effort effort(most_effort_of_halves);
+    Effort* const above = spending_on();
+    try {
+        const Spending counted(&effort);
+        for (const PlaceNumber& number : place_numbers(program, axes)) add_halves(number, found);
+    } catch (const EffortUsedUp&) {
+        // Those that were found will do.
+    }
+    if (above != nullptr) above->note(effort.spent());
+    return found;
+}
+
+void SolvedRewrites::add_halves(const PlaceNumber& number, std::vector<ProgramRewrite>& found) const {
+    const bool is_index = number.kind == PlaceNumber::Kind::index;
+    for (const std::int64_t step : {1, 8}) {
+        for (std::int64_t side = 0; side < 2 && (is_index || step == 1); ++side) {
+            const auto is_inside = [&](const AxisIndices& at) {
+                return number.of(searched_.call(), at) / step % 2 == side;
+            };
+            for (ProgramRewrite& rewrite : rewrites_from(samples_.at(is_inside, most_samples_of_half),
+                                                         searched_.program(), most_rewrites_of_half))
+                found.push_back(std::move(rewrite));
+        }
+    }
 }
 
 }  // namespace tilescope

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,25 @@ namespace tilescope {
 
 /// Rewrites of the formula of the wrong stage, and of those before it, that are solved for, from what its parts must have held: indices by vote, functions by fit,
 /// weights of terms by least squares, conditions by the places at which they must have held; the shortest first.
-std::vector<ProgramRewrite> solved_rewrites(SearchedCall& searched);
+class SolvedRewrites {
+ public:
+    explicit SolvedRewrites(SearchedCall& searched);
+    SolvedRewrites(const SolvedRewrites&) = delete;
+    SolvedRewrites& operator=(const SolvedRewrites&) = delete;
+
+    std::vector<ProgramRewrite> all() const;
+    /// Those that explain every other one of some places: of two mistakes the one that is made there, where the other is not.
+    std::vector<ProgramRewrite> of_halves() const;
+
+ private:
+    void add_halves(const PlaceNumber& number, std::vector<ProgramRewrite>& found) const;
+
+    SearchedCall& searched_;
+    FormulaSamples samples_;
+    // What the samples are taken from has to stay.
+    std::deque<TileRun> runs_;
+    std::deque<ObserveTile> observers_;
+};
 
 /// Rewrites that explain what is known of a part of a formula, as they are offered.
 class RewriteOffers {
@@ -51,6 +70,7 @@ void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
 void offer_bounds(RewriteOffers& offers, const SumSamples& of);
+void offer_functions_of_terms(RewriteOffers& offers, const SumSamples& of);
 void offer_extremes(RewriteOffers& offers, const SumSamples& of);
 
 /// In the formulas: a number, that it is 0, and one that has more than a few digits.

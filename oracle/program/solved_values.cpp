@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "oracle/program/curve_words.h"
 #include "oracle/program/functions.h"
 #include "oracle/program/solved.h"
 #include "oracle/solve/curve.h"
@@ -14,61 +15,7 @@ namespace tilescope {
 
 namespace {
 
-/// slope x + offset
-int line_of(ProgramBuilder& build, int x, const CurveRule& rule) {
-    if (rule.slope == 0) return build.real(rule.offset);
-    const int product = rule.slope == 1 ? x : build.of_two(ProgramOp::times, x, build.real(rule.slope));
-    if (rule.offset == 0) return product;
-    return build.of_two(rule.offset < 0 ? ProgramOp::minus : ProgramOp::plus, product,
-                        build.real(std::abs(rule.offset)));
-}
-
-/// Whether x is in the domain; nullopt: the language has no words for it, -1: it always is.
-std::optional<int> domain_of(ProgramBuilder& build, int x, const CurveDomain& domain) {
-    const auto bound = [&](ProgramOp op, int of) { return build.of_two(op, of, build.real(domain.at)); };
-    const auto magnitude = [&] {
-        return build.add({.op = ProgramOp::call, .of = {x, -1, -1}, .what = int(ProgramFunction::abs)});
-    };
-    switch (domain.kind) {
-        case CurveDomain::Kind::all:
-            return -1;
-        case CurveDomain::Kind::above:
-            return bound(ProgramOp::more, x);
-        case CurveDomain::Kind::below:
-            return bound(ProgramOp::less, x);
-        case CurveDomain::Kind::within:
-            return bound(ProgramOp::less, magnitude());
-        case CurveDomain::Kind::beyond:
-            return bound(ProgramOp::more, magnitude());
-        case CurveDomain::Kind::bit_set:
-            break;
-    }
-    return std::nullopt;
-}
-
-/// x, between two numbers, rounded to a type, or to multiples of a step, between two of them where x is beyond these; nullopt: the
-/// language has no words for it.
-std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid, double least, double most) {
-    const auto call = [&](ProgramFunction function, int of) {
-        return build.add({.op = ProgramOp::call, .of = {of, -1, -1}, .what = int(function)});
-    };
-    const bool is_nearest = grid.direction == NumberGrid::Direction::to_nearest;
-    if (grid.step <= 0) {
-        const std::optional<Dtype> dtype = dtype_from_name(grid.name);
-        if (!dtype || !is_nearest) return std::nullopt;
-        return build.cast(*dtype, x);
-    }
-    const double parts = std::round(1 / grid.step);
-    const bool divides = parts >= 1 && std::abs(parts * grid.step - 1) < 1e-12;
-    const int by = build.real(divides ? parts : grid.step);
-    int steps = build.of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, by);
-    steps = call(is_nearest ? ProgramFunction::round : ProgramFunction::trunc, steps);
-    if (most > (grid.most + 0.5) * grid.step)
-        steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
-    if (least < (grid.least - 0.5) * grid.step)
-        steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
-    return build.of_two(divides ? ProgramOp::quotient : ProgramOp::times, steps, by);
-}
+constexpr std::int64_t most_stepped = 400;
 
 std::vector<NumberGrid> grids_of_types() {
     std::vector<NumberGrid> grids;
@@ -104,7 +51,7 @@ std::vector<AlignedTerms> alignments(const SumSamples& of, const ProgramCall& ca
         if (sample.first == front.first) by_index.samples.push_back(&sample);
         within.samples.push_back(&sample);
     }
-    const std::int64_t block = call.blocks[std::size_t(of.along.front())];
+    const std::int64_t block = call.blocks[std::size_t(of.axis)];
     std::vector<AlignedTerms> all;
     if (block < std::ssize(front.terms))
         all.push_back({PlaceNumber::Kind::block, front.first, block, by_index.samples});
@@ -163,15 +110,6 @@ void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
         "number");
 }
 
-/// Whether the language can say it as slope x + offset.
-bool is_plain_line(const Curve& curve) {
-    return curve.rule.is_line && !curve.rule.grid && !curve.rule.mirrored;
-}
-
-double bits_of_line(const Curve& curve) {
-    return bits_of_real * (1 + curve.parameters) + (curve.is_round ? 0 : bits_of_real_that_is_not_round);
-}
-
 /// Of the node's samples, x and what it must have been.
 std::vector<CurvePoint> points_of(const NodeSamples& of, const std::vector<double>& x) {
     std::vector<CurvePoint> points;
@@ -183,19 +121,32 @@ std::vector<CurvePoint> points_of(const NodeSamples& of, const std::vector<doubl
     return points;
 }
 
-/// Lines of what a part of the formula, or of the node, is: of the node's samples.
-void offer_lines(RewriteOffers& offers, const NodeSamples& of, int x, const std::vector<double>& x_of,
-                 double bits) {
-    std::vector<double> values(x_of.size());
-    for (const Curve& curve : curves_through(points_of(of, x_of), {}, "x")) {
-        if (!is_plain_line(curve)) continue;
-        const std::optional<int> domain = domain_of(offers.build(), x, curve.domain);
-        if (!domain) continue;
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
-        int line = line_of(offers.build(), x, curve.rule);
-        if (*domain >= 0) line = offers.build().chosen(line, *domain, x);
-        offers.offer(of, line, values, bits + bits_of_line(curve), "number");
+/// Steps that a few hundred numbers do not show more do not show either.
+std::vector<CurvePoint> some_of(const std::vector<CurvePoint>& points) {
+    EveryNth every(std::ssize(points), most_stepped);
+    std::vector<CurvePoint> some;
+    for (const CurvePoint& point : points) {
+        if (every.takes()) some.push_back(point);
     }
+    return some;
+}
+
+/// Functions of what a part of the formula, or of the node, is: of the node's samples.
+void offer_curves(RewriteOffers& offers, const NodeSamples& of, int x, const std::vector<double>& x_of,
+                  double bits) {
+    const std::vector<CurvePoint> points = points_of(of, x_of);
+    if (points.empty()) return;
+    const auto [least, most] = std::ranges::minmax_element(points, {}, &CurvePoint::x);
+    std::vector<double> values(x_of.size());
+    const auto offer = [&](const Curve& curve, const char* slot) {
+        const std::optional<int> node = curve_node(offers.build(), x, curve, least->x, most->x);
+        if (!node) return;
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
+        offers.offer(of, *node, values, bits + bits_of_curve(curve), slot);
+    };
+    for (const Curve& curve : curves_through(points, {}, "x")) offer(curve, "number");
+    if (x != of.node) return;
+    for (const Curve& curve : roundings_through(some_of(points), grids_of_types())) offer(curve, "type");
 }
 
 }  // namespace
@@ -204,19 +155,7 @@ void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     offer_constant(offers, of);
     std::vector<double> x;
     for (const NodeSample& sample : of.samples) x.push_back(sample.right);
-    offer_lines(offers, of, of.node, x, 0);
-    const std::vector<CurvePoint> points = points_of(of, x);
-    std::vector<double> values(x.size());
-    const auto [least, most] = std::ranges::minmax_element(points, {}, &CurvePoint::x);
-    for (const Curve& curve : roundings_through(points, grids_of_types())) {
-        const std::optional<int> instead =
-            rounded(offers.build(), of.node, *curve.rule.grid, least->x, most->x);
-        if (!instead) continue;
-        for (std::size_t i = 0; i < x.size(); ++i) values[i] = curve.rule.of(x[i]);
-        offers.offer(of, *instead, values,
-                     bits_of_type + (curve.rule.grid->step > 0 ? bits_of_real * curve.parameters : 0),
-                     "type");
-    }
+    offer_curves(offers, of, of.node, x, 0);
 }
 
 namespace {
@@ -238,11 +177,12 @@ void offer_taken_side(RewriteOffers& offers, const NodeSamples& of) {
         }
         if (!is_taken) continue;
         for (const Curve& curve : curves_through(points, {}, "x")) {
-            if (!is_plain_line(curve) || curve.domain.kind != CurveDomain::Kind::all) continue;
+            const bool is_plain = curve.rule.is_line && !curve.rule.mirrored;
+            if (!is_plain || curve.domain.kind != CurveDomain::Kind::all) continue;
             ProgramNode choice = node;
-            choice.of[taken] = line_of(offers.build(), node.of[other], curve.rule);
+            choice.of[taken] = *curve_node(offers.build(), node.of[other], curve, 0, 0);
             offers.add(of.stage, of.node, offers.build().add(std::move(choice)),
-                       bits_of_left_out + bits_of_line(curve), "guard");
+                       bits_of_left_out + bits_of_curve(curve), "guard");
         }
     }
 }
@@ -257,7 +197,7 @@ void offer_operands(RewriteOffers& offers, const NodeSamples& of) {
         const int operand = offers.program().node(of.node).of[k];
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = of.samples[i].operands[k].value;
         offers.offer(of, operand, values, bits_of_left_out, "term");
-        offer_lines(offers, of, operand, values, bits_of_left_out);
+        offer_curves(offers, of, operand, values, bits_of_left_out);
     }
 }
 
@@ -266,7 +206,7 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
     for (const AlignedTerms& aligned : alignments(of, offers.samples().call())) {
         const std::optional<Eigen::VectorXd> weights = weights_of_terms(aligned);
         if (!weights) continue;
-        const PlaceNumber number{of.along.front(), aligned.by};
+        const PlaceNumber number{of.axis, aligned.by};
         ProgramBuilder& build = offers.build();
         ProgramNode sum = offers.program().node(of.node);
         const int term = sum.of[0];
@@ -275,7 +215,8 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
             const auto weight = weight_by_index(*weights, aligned, number, build);
             if (!weight) continue;
             sum.of[0] = build.of_two(ProgramOp::times, term, weight->first);
-            return offers.add(of.stage, of.node, build.add(std::move(sum)), weight->second + 2, "range");
+            offers.add(of.stage, of.node, build.add(std::move(sum)), weight->second + 2, "range");
+            continue;
         }
         if (*two == std::array{1.0, 1.0}) continue;
         double bits = 0;
@@ -296,7 +237,7 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
             sum.of[0] = build.chosen(sum.of[0], condition->node, weighted((*two)[1]));
             bits += condition->bits;
         }
-        return offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
+        offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
     }
 }
 
@@ -304,7 +245,7 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
 void offer_extremes(RewriteOffers& offers, const SumSamples& of) {
     if (std::ssize(of.samples) < fewest_places) return;
     const bool is_most = offers.program().node(of.node).op == ProgramOp::most;
-    const int axis = of.along.front();
+    const int axis = of.axis;
     std::vector<LabelledIndices> left_out;
     for (const SumSample& sample : of.samples) {
         bool is_one_of_them = false;

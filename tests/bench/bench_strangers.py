@@ -53,15 +53,11 @@ ROWS = {
 KINDS = {
     "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere",
                   "elements_stored_elsewhere", "output_stored_elsewhere", "scores_of_other_places"],
-    "sums": ["terms_weighted", "sum_of_other_range"],
     "starts": ["starts_at", "starts_with_what_was_left"],
     "formulas": ["formula"],
     "states": ["p_of_other_max"],
     "coverage": ["never_written", "elements_not_written"],
     "masks": ["mask_elsewhere"],
-    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term",
-               "maximum_of_function"],
-    "types": ["values_rounded", "operand_rounded"],
 }
 
 # Where in a kernel a cause says that the mistake is, in the words of sites.py: by its name, its family, else by its stage.
@@ -74,7 +70,6 @@ PLACE_INSIDE = {"address": "index", "layout": "index"}  # of stages between the 
 PLACE_OF_OUTPUT = {"address": "store", "layout": "store", "coverage": "store", "precision": "store"}
 # The sum, what is done with it and its store are one stage of a gradient.
 PLACE_OF_GRADIENT = {**PLACE_OF_OUTPUT, "values": "merge", "constants": "merge"}
-PLACE_OF_CAUSE = {"function_of_factor": "sum", "function_of_term": "sum"}
 
 
 @dataclasses.dataclass
@@ -168,7 +163,7 @@ def place_of(cause):
     if family in PLACE_OF_FAMILY:
         return PLACE_OF_FAMILY[family]
     if stage in ("dq", "dk", "dv"):
-        return PLACE_OF_CAUSE.get(name) or PLACE_OF_GRADIENT.get(family, "sum")
+        return PLACE_OF_GRADIENT.get(family, "sum")
     if stage == "o":
         return PLACE_OF_OUTPUT.get(family, "merge")
     return PLACE_OF_STAGE.get(stage) or PLACE_INSIDE.get(family, "sum")

@@ -44,12 +44,9 @@ TOLD = {
                                    dict(batch=2, group=3), "[batch][head with bits 1 and 2 exchanged][query]"),
     "heads of another batch entry": ("k_head", "((h ^ 3) / GROUP)", dict(batch=2), "kv_head ^ 3 in place of kv_head"),
     "keys from the beginning again": ("v_read", "(((b * HKV + hv) * NK + (col % 32)) * DV + d)", {}, "key % 32 in place of key"),
-    "scores rounded before the maximum, which may be stale": ("max_term", "(narrow(ON(SCORE, r * BN + c), INT8))",
-                                                              dict(group=3, seqlen_q=69, seqlen_kv=66, dtype="bf16", block_n=32, cap=5.0, stale=4.0,
-                                                                   reverse=True, ramped=False, around="nan"), "int8"),
     "some scores rounded before the maximum": (
         "max_term", "((c / 4 % 4 == 2) ? (narrow(ON(SCORE, r * BN + c), BF16)) : (ON(SCORE, r * BN + c)))",
-        dict(group=3, seqlen_q=91, block_m=32, block_n=32, scores="raw"), "s rounded to bf16"),
+        dict(group=3, seqlen_q=91, block_m=32, block_n=32, scores="raw"), "max(m, max(j: bf16(s) where j % 16 >= 8 and j % 16 < 12 else s))"),
     "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "key >= 12"),
     "some rows stored in another order": ("o_write", "((r % 8 == 0) ? (((b * H + h) * DV + d) * NQ + row) : "
                                                      "(((b * H + h) * NQ + row) * DV + d))",
@@ -62,10 +59,10 @@ TOLD = {
 
 # Two mistakes of a stage, of what call, and their names.
 TOGETHER = [
-    ({"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}, {}, ["function_of_value", "rows_zeroed"]),
+    ({"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}, {}, ["formula", "rows_zeroed"]),
     ({"score": "((b == B - 1) ? ((x * UNIT) * 1.442695f) : (x * UNIT))", "dot_end": "(D - r % 4)"},
      dict(seed=681223567, batch=2, group=2, seqlen_q=60, seqlen_kv=52, head_dim_v=24, block_m=32, dtype="e4m3", dtype_p="e4m3", stale=4.0),
-     ["function_of_value", "sum_of_other_range"]),
+     ["formula", "formula"]),
 ]
 
 

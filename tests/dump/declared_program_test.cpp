@@ -119,6 +119,9 @@ TEST(Program, FormulasArePrintedAsTheyAreRead) {
                                       "sum(j: y) / c",
                                       "x[(i + 1) * 2 - c]",
                                       "x[i - (c - 1)]",
+                                      "x ^ 0x00400000",
+                                      "x[i ^ 4]",
+                                      "x where x & 0x80000000 != 0.0 else (x & 0xffc00000) * 2.0",
                                       "1.0e-06 + x",
                                       "sum(j: y * (x where i < c else 0.0))"}) {
         const std::string text = again(formula);
@@ -145,6 +148,8 @@ TEST(Program, ErrorsSayWhereTheyAre) {
         {"axes i: n by 8\ninput x[i]\nstage w[i] = x / sum(i: x)\nstage y over i = y + sum(i: w)\noutput y",
          3, 18},
         {"axes i: n\ninput x[i]\nstage y[i] = x > 0.0\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i] = x & x\noutput y", 3, 16},
+        {"axes i: n\ninput x[i]\nstage y[i] = x ^ 0x100000000\noutput y", 3, 16},
         {"axes i: n\ninput x[i]\nstage y[i] = x where x else 0.0\noutput y", 3, 22},
         {"axes i: n\ninput x[i]\nstage y[i] = x where x > 0.0\noutput y", 4, 1},
         {"axes i: n\ninput x[i]\nstage y[i] = y + x\noutput y", 3, 14},

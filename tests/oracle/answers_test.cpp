@@ -103,7 +103,7 @@ TEST(Answers, DoNotTakeAnotherNumberForTheSameMistake) {
     change_stage(run, Stage::o, [](float value, auto...) { return value + 3; });
     change_stage(run, Stage::lse, [](float value, auto...) { return value + 5; });
     const Report report = diagnosed(run);
-    ASSERT_EQ(report.diagnosis.causes.at(0).name, "function_of_value") << causes_text(report);
+    ASSERT_EQ(report.diagnosis.causes.at(0).name, "formula") << causes_text(report);
     EXPECT_EQ(answer_of(report, Stage::lse).kind, AnswerKind::own_cause) << causes_text(report);
     ASSERT_EQ(report.diagnosis.then.size(), 1u) << causes_text(report);
     EXPECT_EQ(report.diagnosis.then[0].observed, Stage::lse);

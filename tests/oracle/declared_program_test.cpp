@@ -303,6 +303,21 @@ const GemmMistake gemm_mistakes[] = {
          g.staged_a = [](std::int64_t n, std::int64_t k, float a) { return k % 16 < n % 8 ? 0.0F : a; };
      },
      "acc", "acc + sum(k: a * w where k % 16 >= n % 8 else 0.0) * sa * sw", "", false},
+    {"a bit of one operand inverted",
+     [](Gemm& g) {
+         g.staged_a = [](std::int64_t, std::int64_t, float a) {
+             return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) ^ 0x00400000);
+         };
+     },
+     "acc", "acc + sum(k: (a ^ 0x00400000) * w) * sa * sw", "", false},
+    {"negative where a bit is set",
+     [](Gemm& g) {
+         g.activation = [](float x) {
+             const float y = x / (1 + std::exp(-x));
+             return std::bit_cast<std::uint32_t>(y) & 0x00400000 ? -y : y;
+         };
+     },
+     "y", "-silu(acc + bias) where silu(acc + bias) & 0x00400000 != 0.0 else silu(acc + bias)", "", false},
     {"rounded to sixteenths",
      [](Gemm& g) { g.activation = [](float x) { return std::nearbyint(16 * x / (1 + std::exp(-x))) / 16; }; },
      "y", "round(silu(acc + bias) * 16.0) / 16.0"},

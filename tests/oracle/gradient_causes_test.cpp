@@ -165,9 +165,9 @@ TEST(GradientCauses, SumsOfDq) {
         {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
          0, "formula (dq sum(j: 0.0 where j % 16 >= 12 else ds * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"magnitude", [](double ds, double k, auto...) { return std::abs(ds) * k; }, 0,
-         "function_of_factor (factor |ds|)"},
+         "formula (dq sum(j: abs(ds) * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"clamp", [](double ds, double k, auto...) { return std::min(ds, 0.125) * k; }, 0,
-         "function_of_factor (factor min(ds, 0.125))"},
+         "formula (dq sum(j: min(ds, 0.125) * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"first", [](double ds, double k, auto...) { return ds * k; }, 2,
          "formula (dq (sum(j: ds * k[b, h, i / block_m, j, d]) + 2.0) * 0.25)"},
     };
@@ -189,7 +189,8 @@ TEST(GradientCauses, SumsOfDk) {
     const std::vector<WrongDk> cases = {
         {"rows",
          [](double ds, double q, std::int64_t, std::int64_t row) { return row % 16 < 8 ? 0 : ds * q; },
-         "terms_weighted (rows 0-7 0 times)"},
+         "formula (dk sum(n, i: 0.0 where i % 16 < 8 else ds[b, g * heads_of_each + n, i, j] * q[b, g * "
+         "heads_of_each + n, i, d]) * 0.25)"},
         {"first block",
          [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
          "formula (dk sum(n, i: ds[b, g * heads_of_each + n, i, j] * q[b, g * heads_of_each + n, i, d] where "
@@ -198,7 +199,9 @@ TEST(GradientCauses, SumsOfDk) {
          [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
          "group_not_summed (head of the group the last)"},
         {"sign", [](double ds, double q, auto...) { return std::max(ds, 0.0) * q; },
-         "function_of_factor (factor max(ds, 0))"},
+         "formula (dk sum(n, i: max(ds[b, g * heads_of_each + n, i, j], 0.0) * q[b, g * heads_of_each + n, "
+         "i, "
+         "d]) * 0.25)"},
     };
     for (const WrongDk& wrong : cases) {
         SCOPED_TRACE(wrong.name);

@@ -83,7 +83,8 @@ TEST(Identified, ColumnsThatARowSumCountsSeveralTimes) {
             sum += (c >= 4 && c < 7 ? 3 : 1) * run.at(Stage::p, tile, row, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "terms_weighted: 4-6 3 times");
+    EXPECT_EQ(run.found(),
+              "formula: l * rescale + sum(j: p * 3.0 where j % block_n >= 4 and j % block_n < 7 else p)");
 }
 
 TEST(Identified, ARowSumThatIsRescaledByHalfTheDifference) {
@@ -225,21 +226,6 @@ TEST(IdentifiedPairs, RowSumsAreRescaledFromTheMaximumThatMWentOnFrom) {
     EXPECT_EQ(covers(run, Stage::l), "covered by formula in m, which is made here as well");
 }
 
-/// The second is solved for in sums that have the first.
-TEST(IdentifiedPairs, AFactorOfSomeRowsBesideAMissingTerm) {
-    KnownRun run(of_scores);
-    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
-        const double product = run.product(tile, row, col, [](std::int64_t d) { return d > 0; });
-        return (row >= 8 ? 0.75 : 0.25) * product;
-    });
-    const Diagnosis found = diagnosed(run.recording).diagnosis;
-    ASSERT_EQ(found.causes.size(), 1u);
-    ASSERT_EQ(found.then.size(), 1u);
-    EXPECT_EQ(title_of(found.causes[0]), "terms_weighted (head elements 0 0 times)");
-    EXPECT_EQ(title_of(found.then[0]), "score_constant (factor 3)");
-    EXPECT_EQ(found.then[0].where, "where row >= 8");
-}
-
 /// Scores of which every fourth column holds numbers that nothing explains.
 TEST(IdentifiedPairs, OneIsNamedAloneIfTheOtherIsNotKnown) {
     KnownRun run(of_scores);
@@ -250,7 +236,8 @@ TEST(IdentifiedPairs, OneIsNamedAloneIfTheOtherIsNotKnown) {
     });
     const Diagnosis found = diagnosed(run.recording).diagnosis;
     ASSERT_FALSE(found.causes.empty());
-    EXPECT_EQ(title_of(found.causes[0]), "terms_weighted (head elements 0 0 times)");
+    EXPECT_EQ(title_of(found.causes[0]),
+              "formula (s sum(d: q * k[b, h, i / block_m, j, d] where d >= 1 else 0.0) * 0.25)");
     EXPECT_TRUE(found.causes[0].leaves_rest);
     EXPECT_TRUE(found.then.empty());
 }
@@ -261,7 +248,7 @@ TEST(Identified, AMaximumOfColumnsThatDependOnTheRow) {
         const double before = tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row) : -infinity;
         return std::max(before, largest(run, tile, row, row % 8));
     });
-    EXPECT_EQ(run.found(), "sum_of_other_range: begins after row % 8, of 16 columns");
+    EXPECT_EQ(run.found(), "formula: max(m, max(j: s where j % block_n >= i % 8 else -inf))");
 }
 
 TEST(Identified, AMaximumThatStaysWhileItIsSmall) {

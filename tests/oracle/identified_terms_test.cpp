@@ -57,8 +57,8 @@ MemoryRecording with_terms_of_l(const OfTerm& of_term) {
     return recording;
 }
 
-/// o of splits of one KV tile each, whose sums and accumulators are passed through a function as they are joined.
-MemoryRecording with_joined_terms(const OfTerm& of_l, const OfTerm& of_acc) {
+/// o of splits of one KV tile each, whose accumulators are passed through a function as they are joined.
+MemoryRecording with_joined_terms(const OfTerm& of_acc) {
     MemoryRecording recording = honest(1);
     const Problem problem = recording.problem();
     change_stage(recording, Stage::o, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
@@ -72,7 +72,7 @@ MemoryRecording with_joined_terms(const OfTerm& of_l, const OfTerm& of_acc) {
         float acc = 0;
         for (std::int64_t z = 0; z < problem.kv_tiles(); ++z) {
             const float weight = std::exp(at(Stage::m, z, 0) - top);
-            sum += of_l(weight * at(Stage::l, z, 0));
+            sum += weight * at(Stage::l, z, 0);
             acc += of_acc(weight * at(Stage::acc, z, col));
         }
         return acc / sum;
@@ -80,32 +80,19 @@ MemoryRecording with_joined_terms(const OfTerm& of_l, const OfTerm& of_acc) {
     return recording;
 }
 
-float same(float x) {
-    return x;
-}
-
 TEST(FunctionsOfTerms, OfTheRowSumAreNamed) {
     EXPECT_EQ(first_found(with_terms_of_l([](float p) { return is_bit_set(p, 22) ? -p : p; })),
-              "function_of_term (each -t where bit 22 of t is set, t p)");
+              "formula (l l * rescale + sum(j: -p where p & 0x00400000 != 0.0 else p))");
     EXPECT_EQ(first_found(with_terms_of_l([](float p) { return with_bits_of(p, 0x00600000); })),
-              "function_of_term (each bits of t ^ 0x00600000, t p)");
+              "formula (l l * rescale + sum(j: p ^ 0x00600000))");
     EXPECT_EQ(first_found(with_terms_of_l([](float p) { return std::min(p, 0.25f); })),
-              "function_of_term (each min(t, 0.25), t p)");
-}
-
-TEST(FunctionsOfTerms, OfJoinedSumsAreNamed) {
-    EXPECT_EQ(first_found(with_joined_terms([](float l) { return std::min(l, 1.5f); }, same)),
-              "function_of_term (each min(t, 1.5), t l of each lane and split, with its weight)");
-    EXPECT_EQ(first_found(with_joined_terms([](float l) { return with_bits_of(l, 0x00400000); }, same)),
-              "function_of_term (each bits of t ^ 0x00400000, t l of each lane and split, with its weight)");
+              "formula (l l * rescale + sum(j: min(p, 0.25)))");
 }
 
 TEST(FunctionsOfTerms, OfJoinedAccumulatorsAreNamed) {
-    EXPECT_EQ(first_found(with_joined_terms(same, [](float acc) { return -std::abs(acc); })),
-              "function_of_term (each -|t|, t acc of each split, with its weight)");
-    EXPECT_EQ(
-        first_found(with_joined_terms(same, [](float acc) { return is_bit_set(acc, 23) ? 2 * acc : acc; })),
-        "function_of_term (each 2 * t where bit 23 of t is set, t acc of each split, with its weight)");
+    EXPECT_EQ(first_found(with_joined_terms([](float acc) { return -std::abs(acc); })),
+              "formula (o sum(z: (exp(lse_of - whole) where lse_of > -inf else 0.0) * -abs(o_of)) where "
+              "whole > -inf else 0.0)");
 }
 
 /// acc of the dumped P, of which each is passed through a function of it and its column.
@@ -166,19 +153,13 @@ MemoryRecording with_scores_of_m(const std::function<float(float s, std::int64_t
 TEST(FunctionsOfScores, OfTheMaximumAreNamed) {
     EXPECT_EQ(
         first_found(with_scores_of_m([](float s, std::int64_t) { return with_bits_of(s, 0x00600000); })),
-        "maximum_of_function (it is bits of s ^ 0x00600000)");
-    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t c) { return c >= 4 ? 0.75f * s : s; })),
-              "maximum_of_function (it is 0.75 * s, columns 4-15)");
-    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return s > 0.5f ? 1 - s : s; })),
-              "maximum_of_function (it is -s + 1 where s > 0.5)");
+        "formula (m max(m, max(j: s ^ 0x00600000)))");
     EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return -std::abs(s); })),
-              "maximum_of_function (it is -|s|)");
+              "formula (m max(m, max(j: -abs(s))))");
 }
 
-/// The maxima of a kernel that leaves them behind by up to 1, as `of` makes them of the scores before the comparison, and
-/// `stored` after it.
-MemoryRecording with_stale_maxima(const std::function<float(float)>& of,
-                                  const std::function<float(float)>& stored) {
+/// The maxima of a kernel that leaves them behind by up to 1, as `of` makes them of the scores before the comparison.
+MemoryRecording with_stale_maxima(const std::function<float(float)>& of) {
     constexpr float threshold = 1;
     Arithmetic arithmetic;
     arithmetic.stale_threshold = threshold;
@@ -192,17 +173,14 @@ MemoryRecording with_stale_maxima(const std::function<float(float)>& of,
         float most = before;
         for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
             most = std::max(most, of(peek(recording, Stage::s, id, row, c)));
-        return stored(most <= before + threshold ? before : most);
+        return most <= before + threshold ? before : most;
     });
     return recording;
 }
 
 TEST(FunctionsOfScores, OfAMaximumThatMayStayBehindAreNamed) {
-    const auto same = [](float x) { return x; };
-    EXPECT_EQ(first_found(with_stale_maxima(same, [](float m) { return is_bit_set(m, 22) ? -m : m; })),
-              "function_of_value (it is -m where bit 22 of m is set)");
-    EXPECT_EQ(first_found(with_stale_maxima([](float s) { return 3 * s; }, same)),
-              "maximum_of_function (it is 3 * s)");
+    EXPECT_EQ(first_found(with_stale_maxima([](float s) { return 3 * s; })),
+              "formula (m between(max(m, max(j: s) * 3.0 - 1.0), max(m, max(j: s) * 3.0)))");
 }
 
 }  // namespace

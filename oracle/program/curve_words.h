@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+
+#include "oracle/program/build.h"
+#include "oracle/solve/curve.h"
+
+namespace tilescope {
+
+/// The curve in the words of the language, of node x, whose numbers lie between two; nullopt: it has none for it.
+std::optional<int> curve_node(ProgramBuilder& build, int x, const Curve& curve, double least, double most);
+
+/// What it takes to say it.
+double bits_of_curve(const Curve& curve);
+
+/// Rounded to nearest in each narrow type, and to the steps that int8 makes of numbers up to 1.
+const std::vector<Curve>& casts();
+
+}  // namespace tilescope
