@@ -360,6 +360,17 @@ std::int64_t lanes_behind(const Evidence& evidence, const LaneMaxima& maxima) {
     return count;
 }
 
+/// Whether the lanes of a row ever differ: what all of them subtract is no maximum of a lane.
+bool do_lanes_differ(const LaneMaxima& maxima) {
+    for (const auto& [tile, mine] : maxima) {
+        for (Eigen::Index i = 0; i < mine.rows(); ++i) {
+            const double apart = mine.row(i).maxCoeff() - mine.row(i).minCoeff();
+            if (apart > 1e-4 * (1 + mine.row(i).array().abs().maxCoeff())) return true;
+        }
+    }
+    return false;
+}
+
 /// Lanes subtract a maximum of their own, which the dump does not hold: it is fitted to the columns of each
 /// lane, which must agree.
 std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
@@ -370,7 +381,7 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
         // Fewer columns of a lane would fit anything.
         if (lanes.count * 4 > evidence.problem().block_n) continue;
         const auto maxima = lane_maxima(evidence, lanes);
-        if (!are_scores(evidence, *maxima)) continue;
+        if (!are_scores(evidence, *maxima) || !do_lanes_differ(*maxima)) continue;
         std::vector<CauseParameter> parameters = {{"lanes", digits(lanes.count)}};
         if (lanes.run > 1) parameters.push_back({"columns next to each other", digits(lanes.run)});
         const auto change = [=](SearchedTile& site) {

@@ -90,7 +90,6 @@ std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
-std::vector<Cause> score_place_causes();
 std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> past_end_causes();
@@ -98,7 +97,6 @@ std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_start_causes();
 std::vector<Cause> stale_causes();
 std::vector<Cause> tile_read_causes();
-std::vector<Cause> state_read_causes();
 std::vector<Cause> place_causes();
 
 /// Of the scores that the mask hides wherever a rule says, whatever it compares.

@@ -10,7 +10,6 @@
 
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/element_places.h"
-#include "oracle/causes/gradient_rows.h"
 #include "oracle/causes/slots.h"
 #include "oracle/causes/table.h"
 #include "oracle/judge/tile_judge.h"
@@ -30,7 +29,7 @@ class KnownTiles {
     const SlotNumbers& of(const Observation& seen) {
         const auto known = tiles_.find(&seen);
         return known != tiles_.end() ? known->second
-                                     : tiles_.emplace(&seen, numbers_of(slot_, seen)).first->second;
+                                     : tiles_.emplace(&seen, slot_.numbers(seen)).first->second;
     }
 
  private:
@@ -118,14 +117,6 @@ ReadQuestion question_of(const Evidence& evidence, std::int64_t ld, KnownTiles& 
     return question;
 }
 
-/// Whether nearly all of them took the number of this place.
-bool is_taken_at(const ReadAddress& address, const ReadQuestion& question, std::int64_t ld) {
-    const auto off = std::ranges::count_if(question.numbers, [&](const TakenNumber& taken) {
-        return !taken.fits(question.memories[taken.memory].at(address.at(taken.place, ld)));
-    });
-    return std::size_t(off) * 8 <= question.numbers.size();
-}
-
 /// "[row ^ 4][d]"; of numbers of rows "[row ^ 4]".
 std::string text_of(const ReadAddress& address, std::int64_t ld) {
     return ld == 1 ? Index{{address.row}, {}}.text() : address.text();
@@ -141,22 +132,18 @@ class SlotReads {
         : evidence_(evidence),
           slot_(slot),
           stage_(evidence.observed),
-          ld_(columns_of(slot, evidence.problem(), stage_)),
+          ld_(tile_shape(evidence.problem(), stage_).cols),
           known_(slot) {}
 
     void add(std::vector<Candidate>& candidates) {
-        if (ld_ == tile_shape(evidence_.problem(), stage_).cols && !slot_.array)
-            for (const AddressMap& map : maps_within_tiles(evidence_, ld_, known_))
-                add(text_of(map, ld_), cost_of(map), read_by(map, ld_), candidates);
+        for (const AddressMap& map : maps_within_tiles(evidence_, ld_, known_))
+            add(text_of(map, ld_), cost_of(map), read_by(map, ld_), candidates);
         // Those of a load are indices into its array.
         if (is_operand(stage_)) return;
         constexpr std::size_t fewest = 8;
         constexpr std::size_t most = 4;
         const ReadQuestion question = question_of(evidence_, ld_, known_);
         if (question.numbers.size() < fewest) return;
-        if (slot_.array && is_taken_at(question.right(), question, ld_))
-            add("", 0, read_by(question.right(), stage_, ld_), candidates);
-        if (slot_.only_there) return;
         for (const ReadAddress& read : find_reads(question, most))
             add(text_of(read, ld_), 1 + read.choices(), read_by(read, stage_, ld_), candidates);
     }
@@ -164,10 +151,8 @@ class SlotReads {
  private:
     void add(const std::string& index, int cost, const ReadAt& at, std::vector<Candidate>& candidates) const {
         Change change = reads_slot(slot_, stage_, at);
-        const bool is_named = *slot_.name != '\0';
-        const std::string_view stage = stage_info(slot_.variable == var::s ? Stage::s : stage_).name;
-        change.indices = {{std::string(is_named ? slot_.name : stage), index}};
-        candidates.push_back({{{slot_.parameter, slot_.name + index}}, std::move(change), cost});
+        change.indices = {{std::string(stage_info(stage_).name), index}};
+        candidates.push_back({{{slot_.parameter, index}}, std::move(change), cost});
     }
 
     const Evidence& evidence_;
@@ -177,39 +162,11 @@ class SlotReads {
     KnownTiles known_;
 };
 
-template <SlotCause cause>
-std::vector<Candidate> read_elsewhere(const Evidence& evidence) {
+std::vector<Candidate> elements_moved(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
     for (const Slot& slot : all_slots())
-        if (slot.cause == cause && slot.is_of(evidence)) SlotReads(evidence, slot).add(candidates);
-    return candidates;
-}
-
-std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
-    std::vector<Candidate> candidates = read_elsewhere<SlotCause::numbers>(evidence);
-    for (Candidate& of_heads : rows_of_heads_read_elsewhere(evidence))
-        candidates.push_back(std::move(of_heads));
-    return candidates;
-}
-
-/// Of rows that lanes of a warp share, and the next one: these are tried where no value tells the row.
-std::vector<Candidate> rescaled_by_other_row(const Evidence& evidence) {
-    if (evidence.direct()) return read_elsewhere<SlotCause::factor>(evidence);
-    std::vector<Candidate> candidates;
-    const Slot& factor = *std::ranges::find(all_slots(), SlotCause::factor, &Slot::cause);
-    const Expr row = Coordinate::row;
-    const auto add = [&](const Expr& other) {
-        const ReadAddress address{other, Coordinate::nothing};
-        candidates.push_back({{{factor.parameter, factor.name + text_of(address, 1)}},
-                              reads_slot(factor, evidence.acts, read_by(address, evidence.acts, 1)),
-                              1 + other.choices() / 2});
-    };
-    for (std::int64_t n = 2; n <= evidence.problem().block_m; n *= 2) {
-        add(Expr::changed(Op::multiple, row, n));
-        add(row ^ n / 2);
-    }
-    add(row + 1);
+        if (slot.is_of(evidence)) SlotReads(evidence, slot).add(candidates);
     return candidates;
 }
 
@@ -223,37 +180,7 @@ std::vector<Cause> tile_read_causes() {
           Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "elements of the tile stand in each other's place",
          "the index with which the tile is stored, and the fragment layout",
-         read_elsewhere<SlotCause::moved>},
-        {"scores_read_elsewhere",
-         "address",
-         {Stage::p},
-         "the exponentials are those of other scores of the tile",
-         "the index with which the softmax reads its scores: fragment layout, leading dimension",
-         read_elsewhere<SlotCause::scores>},
-        {"numbers_read_elsewhere",
-         "address",
-         {Stage::p, Stage::ds},
-         "lse, p, dp or delta are those of other elements or rows",
-         "the index with which the row's lse and delta, or the tile's p and dp, are read",
-         numbers_read_elsewhere},
-        {"rescaled_by_other_row",
-         "recurrence",
-         {Stage::l, Stage::acc},
-         "the row sum or the O accumulator is rescaled by the factor of another row",
-         "which row an element of a lane belongs to",
-         rescaled_by_other_row,
-         "--input ramped"},
-    };
-}
-
-std::vector<Cause> state_read_causes() {
-    return {
-        {"p_of_other_max",
-         "recurrence",
-         {Stage::p},
-         "P is computed with another maximum than that of its row",
-         "which maximum the exponential subtracts, and the row that it is read at",
-         read_elsewhere<SlotCause::maximum>},
+         elements_moved},
     };
 }
 

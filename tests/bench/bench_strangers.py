@@ -51,11 +51,9 @@ ROWS = {
 
 # Causes that are solved for, not listed: each kind can be switched off.
 KINDS = {
-    "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere",
-                  "elements_stored_elsewhere", "output_stored_elsewhere", "scores_of_other_places"],
+    "addresses": ["operand_addresses", "elements_moved", "elements_stored_elsewhere", "output_stored_elsewhere"],
     "starts": ["starts_at", "starts_with_what_was_left"],
     "formulas": ["formula"],
-    "states": ["p_of_other_max"],
     "coverage": ["never_written", "elements_not_written"],
     "masks": ["mask_elsewhere"],
 }

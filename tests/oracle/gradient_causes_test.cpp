@@ -45,7 +45,7 @@ TEST(GradientCauses, MistakesOfTheKernel) {
         {lse_base_confused, {"lse_of_other_base"}},
         {p_not_masked, {"masked_p_not_zero", "causal_ignored"}},
         {ds_without_delta, {"delta_missing"}},
-        {ds_delta_of_next_row, {"numbers_read_elsewhere"}},
+        {ds_delta_of_next_row, {"formula"}},
         {ds_without_p, {"formula"}},
         {ds_without_cap, {"cap_derivative_missing"}},
         {dq_not_scaled, {"output_constant"}},
@@ -256,13 +256,13 @@ TEST(GradientCauses, RowsOfOtherHeadsAndBlocks) {
              tile.head = 1 - tile.head;
              return tile;
          },
-         "1 - head in place of head"},
+         "[b, (h + 1) % heads, i]"},
         {"block left out",
          [](TileId tile) {
              tile.q_block = 0;
              return tile;
          },
-         "row in place of query"},
+         "[b, h, i % block_m]"},
     };
     for (const OtherRow& other : cases) {
         SCOPED_TRACE(other.name);
@@ -279,7 +279,8 @@ TEST(GradientCauses, RowsOfOtherHeadsAndBlocks) {
                          const TileId from = other.of(tile);
                          return float(double(p) * std::exp(own - lse(from, row)));
                      });
-        EXPECT_EQ(named_gradient(run.recording), "numbers_read_elsewhere (takes lse: " + other.takes + ")");
+        EXPECT_EQ(named_gradient(run.recording),
+                  "formula (p exp(s - lse" + other.takes + ") where s > -inf else 0.0)");
         GradientRun of_ds;
         change_stage(of_ds.recording, Stage::ds,
                      [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
@@ -289,7 +290,7 @@ TEST(GradientCauses, RowsOfOtherHeadsAndBlocks) {
                                       (of_ds.at(Stage::dp, tile, row, col) - delta));
                      });
         EXPECT_EQ(named_gradient(of_ds.recording),
-                  "numbers_read_elsewhere (takes delta: " + other.takes + ")");
+                  "formula (ds p * (dp - delta" + other.takes + ") where s > -inf else 0.0)");
     }
 }
 

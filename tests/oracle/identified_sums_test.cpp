@@ -135,7 +135,10 @@ TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "rescaled_by_other_row: factor[min(row, 5)]");
+    EXPECT_EQ(
+        run.found(),
+        "formula: acc * (rescale[b, h, i / block_m * block_m + 5] where i % 16 >= 6 and e % 2 == 1 else "
+        "rescale) + sum(j: p * v[b, h, i / block_m, j, e])");
 }
 
 TEST(Identified, ARowSumWithTheFactorOfAnotherRow) {
@@ -147,7 +150,7 @@ TEST(Identified, ARowSumWithTheFactorOfAnotherRow) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
         return sum;
     });
-    EXPECT_EQ(run.found(), "rescaled_by_other_row: factor[row ^ 1]");
+    EXPECT_EQ(run.found(), "formula: l * rescale[b, h, i ^ 1] + sum(j: p)");
 }
 
 TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
@@ -323,14 +326,6 @@ TEST(Identified, AMaximumThatStaysIsTheOnlyMistake) {
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "formula (m m)");
     EXPECT_TRUE(report.diagnosis.then.empty()) << title_of(report.diagnosis.then[0]);
-}
-
-TEST(Identified, ProbabilitiesWithTheMaximumOfTheTileAlone) {
-    KnownRun run(of_exponentials);
-    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
-        return std::exp(run.at(Stage::s, tile, row, col) - largest(run, tile, row, 0));
-    });
-    EXPECT_EQ(run.found(), "p_of_other_max: m_tile");
 }
 
 /// The last query block has 8 rows: those that should go on from one behind them tell nothing.

@@ -66,7 +66,7 @@ const MistakeInfo accumulator_table[] = {
      {.acc = [](const AccStep& step) { return acc_with(step, step.factor() * step.factor()); }}},
     {Mistake::acc_rescaled_by_other_row,
      "acc_rescaled_by_other_row",
-     {"rescaled_by_other_row"},
+     {"formula"},
      Stage::acc,
      need_nothing,
      {.acc =
