@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "oracle/causes/formula_names.h"
@@ -241,9 +242,8 @@ std::shared_ptr<const RecordedProgram> program_beside(const Evidence& evidence,
     return std::make_shared<const RecordedProgram>(world.recording(), *std::move(with), (*known)->given);
 }
 
-std::vector<Candidate> formulas_of(const Evidence& evidence) {
+std::vector<Candidate> searched_formulas(const Evidence& evidence) {
     const CauseSearch& world = *evidence.world;
-    if (!evidence.direct() || !evidence.beneath.empty() || world.leaves_out(formula_name)) return {};
     const bool is_bounded = world.attempts().left() < Effort::unbounded / 2;
     std::shared_ptr<const FormulaChange> beside;
     const std::shared_ptr<const RecordedProgram> own = program_beside(evidence, beside);
@@ -278,6 +278,26 @@ std::vector<Candidate> formulas_of(const Evidence& evidence) {
     }
     if (candidates.empty() && found.is_cut_off && is_whole) world.leave_formulas_open();
     return candidates;
+}
+
+/// Those of a stage without another mistake in it, which are the same for each part of the evidence: searched for once.
+struct KnownFormulas {
+    std::mutex searching;
+    bool has_begun = false;
+    std::vector<Candidate> all;
+};
+
+std::vector<Candidate> formulas_of(const Evidence& evidence) {
+    const CauseSearch& world = *evidence.world;
+    if (!evidence.direct() || !evidence.beneath.empty() || world.leaves_out(formula_name)) return {};
+    if (!evidence.known.empty()) return searched_formulas(evidence);
+    const auto known = *world.once<std::shared_ptr<KnownFormulas>>(
+        "formulas of " + std::string(stage_info(evidence.observed).name),
+        [] { return std::make_shared<KnownFormulas>(); });
+    const std::scoped_lock lock(known->searching);
+    // What does not come to its end is not begun again.
+    if (!std::exchange(known->has_begun, true)) known->all = searched_formulas(evidence);
+    return known->all;
 }
 
 }  // namespace

@@ -310,11 +310,8 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 
 std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
     std::vector<Trial> trials = tried(evidence, Tried::names, threads);
-    // Without another mistake in it formulas are those of all of the evidence.
-    for (const Tried kind : {Tried::formulas, Tried::forms}) {
-        if (kind == Tried::formulas && evidence.known.empty()) continue;
+    for (const Tried kind : {Tried::formulas, Tried::forms})
         for (Trial& form : tried(evidence, kind, threads)) trials.push_back(std::move(form));
-    }
     return chosen_of(evidence, trials, enough);
 }
 

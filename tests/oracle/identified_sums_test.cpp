@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -243,6 +244,21 @@ TEST(IdentifiedPairs, OneIsNamedAloneIfTheOtherIsNotKnown) {
               "formula (s sum(d: q * k[b, h, i / block_m, j, d] where d >= 1 else 0.0) * 0.25)");
     EXPECT_TRUE(found.causes[0].leaves_rest);
     EXPECT_TRUE(found.then.empty());
+}
+
+/// What nobody wrote is most of what is wrong; the formula of the rest is that of all places.
+TEST(IdentifiedPairs, AFormulaBesideWhatNobodyWrites) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row % 8 >= 2) return double(std::bit_cast<float>(unwritten_bits));
+        return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return d % 8 == 7 ? 8 : 0; });
+    });
+    const Diagnosis found = diagnosed(run.recording).diagnosis;
+    ASSERT_EQ(found.causes.size(), 1u);
+    ASSERT_EQ(found.then.size(), 1u);
+    EXPECT_EQ(found.causes[0].name, "never_written");
+    EXPECT_EQ(title_of(found.then[0]),
+              "formula (s sum(d: q * k[b, h, i / block_m, j, d] * 8.0 where d % 8 == 7 else 0.0) * 0.25)");
 }
 
 TEST(Identified, AMaximumOfColumnsThatDependOnTheRow) {
