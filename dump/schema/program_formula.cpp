@@ -216,9 +216,16 @@ int ProgramFormulaReader::comparison() {
 }
 
 int ProgramFormulaReader::exclusive() {
+    int left = masked();
+    for (ProgramToken sign = token(); passes("^"); sign = token())
+        left = of_two(ProgramOp::exclusive, left, masked(), sign);
+    return left;
+}
+
+int ProgramFormulaReader::masked() {
     int left = sum();
-    for (ProgramToken sign = token(); passes("^") || passes("&"); sign = token())
-        left = of_two(sign.is("^") ? ProgramOp::exclusive : ProgramOp::masked, left, sum(), sign);
+    for (ProgramToken sign = token(); passes("&"); sign = token())
+        left = of_two(ProgramOp::masked, left, sum(), sign);
     return left;
 }
 

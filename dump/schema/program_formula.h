@@ -39,6 +39,7 @@ class ProgramFormulaReader {
     int opposite();
     int comparison();
     int exclusive();
+    int masked();
     int sum();
     int product();
     int factor();

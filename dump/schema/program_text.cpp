@@ -18,6 +18,7 @@ enum Binding : std::uint8_t {
     of_not,
     of_comparison,
     of_exclusive,
+    of_mask,
     of_sum,
     of_product,
     of_sign,
@@ -48,9 +49,9 @@ TwoOperands two_operands(ProgramOp op) {
         case ProgramOp::rest:
             return {" % ", of_product, of_sign};
         case ProgramOp::exclusive:
-            return {" ^ ", of_exclusive, of_sum};
+            return {" ^ ", of_exclusive, of_mask};
         case ProgramOp::masked:
-            return {" & ", of_exclusive, of_sum};
+            return {" & ", of_mask, of_sum};
         case ProgramOp::less:
             return {" < ", of_comparison, of_exclusive};
         case ProgramOp::at_most:
@@ -131,10 +132,7 @@ class Teller {
                 return {reduction(node)};
             case ProgramOp::exclusive:
             case ProgramOp::masked:
-                if (!node.is_whole)
-                    return {within(node.of[0], of_exclusive) + std::string(two_operands(node.op).sign) +
-                                bits_text(program_.node(node.of[1])),
-                            of_exclusive};
+                if (!node.is_whole) return bits(node);
                 [[fallthrough]];
             default: {
                 const TwoOperands of_two = two_operands(node.op);
@@ -147,6 +145,12 @@ class Teller {
     }
 
  private:
+    Told bits(const ProgramNode& node) const {
+        const TwoOperands of_two = two_operands(node.op);
+        const std::string text = within(node.of[0], of_two.binding) + std::string(of_two.sign);
+        return {text + bits_text(program_.node(node.of[1])), of_two.binding};
+    }
+
     std::string within(int number, Binding needed) const {
         const Told part = told(number);
         return part.binding < needed ? "(" + part.text + ")" : part.text;

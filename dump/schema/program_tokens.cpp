@@ -88,8 +88,9 @@ class Reader {
         const auto [end, error] = is_hex ? std::from_chars(begin + 2, begin + rest_.size(), bits, 16)
                                          : std::from_chars(begin, begin + rest_.size(), token.number);
         if (error != std::errc{})
-            throw program_error(place_, is_hex ? "these are no 64 bits" : "this number is none of float64",
-                                "write a smaller one");
+            throw program_error(place_,
+                                is_hex ? "0x begins no number of 64 bits" : "this number is none of float64",
+                                is_hex ? "write hexadecimal digits behind it" : "write a smaller one");
         if (is_hex) token.number = double(bits);
         token.text = take(std::size_t(end - begin));
         token.is_whole = is_hex || std::ranges::all_of(token.text, is_digit);

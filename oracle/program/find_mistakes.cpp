@@ -26,8 +26,6 @@ constexpr double bits_of_open = 2;
 constexpr double bits_of_as_short = 1;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
-/// Of what is wrong, as many right elements as one of two mistakes may leave so by chance.
-constexpr double broken_by_chance = 0.01;
 
 /// A formula in the place of the declared one, for as long as it lives.
 class Rewritten {

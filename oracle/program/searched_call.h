@@ -127,6 +127,8 @@ inline constexpr double most_of_wrong = 0.98;
 /// That one of two mistakes explains.
 inline constexpr double enough_of_wrong = 0.2;
 inline constexpr double most_of_right = 0.998;
+/// Of what is wrong, as many right elements as one of two mistakes may leave so by chance.
+inline constexpr double broken_by_chance = 0.01;
 /// Of what was wrong, that may have been read where nothing is known.
 inline constexpr double most_open = 0.25;
 

@@ -17,7 +17,6 @@ constexpr std::int64_t most_effort_of_halves = 200'000'000;
 /// Blocks of a state that are looked at of each tile: that are right, and that are wrong.
 constexpr std::array<int, 2> most_blocks = {2, 4};
 constexpr double broken_share = 0.002;
-constexpr double broken_by_chance = 0.01;
 
 bool is_condition(ProgramOp op) {
     return op >= ProgramOp::less && op <= ProgramOp::opposite;

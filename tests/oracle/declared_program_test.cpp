@@ -12,6 +12,7 @@
 
 #include "dump/schema/error.h"
 #include "oracle/program/find_mistakes.h"
+#include "oracle/program/functions.h"
 #include "oracle/program/judge_program.h"
 #include "tests/oracle/attention_inputs.h"
 #include "tests/oracle/draws.h"
@@ -161,7 +162,7 @@ std::string random_formula(Random& random, int depth, const std::vector<std::str
     if (depth == 0)
         return pick(random, {0, 1}) == 0 ? names[random() % names.size()]
                                          : pick<const char*>(random, {"1.5", "0.0", "n", "i", "j"});
-    switch (random() % 13) {
+    switch (random() % 14) {
         case 0:
             return "(" + part() + " + " + part() + ")";
         case 1:
@@ -186,6 +187,8 @@ std::string random_formula(Random& random, int depth, const std::vector<std::str
             return "max(" + part() + ", " + part() + ")";
         case 11:
             return "between(" + part() + ", " + part() + ")";
+        case 12:
+            return "(" + part() + pick<const char*>(random, {" ^ 0x00400000)", " & 0xffff0000)", " & 0x0)"});
         case 10:
             return "sum(i, j: " + part() + " * " + part() + ")";
         default:
@@ -416,6 +419,32 @@ const RowMistake row_mistakes[] = {
      },
      "l", "sum(c: exp(x - m) * 2.0 where c / 32 == 1 else exp(x - m))", "r % 16 >= 12"},
 };
+
+/// Every number that a value may be has bits within the bound of those of the value.
+TEST(DeclaredProgram, BitsAreBoundedByThoseOfEveryNumberInReach) {
+    Random random(5);
+    std::int64_t bounded = 0;
+    for (int n = 0; n < 4000; ++n) {
+        const bool is_masked = one_in(random, 2);
+        const std::uint32_t mask = is_masked && one_in(random, 2) ? 0xffffffffU << (random() % 30)
+                                                                  : std::uint32_t(1) << (random() % 32);
+        const double x = std::ldexp(double(random() % 4096) - 2048, int(random() % 12) - 6);
+        const double error = std::ldexp(double(random() % 16), -int(random() % 24));
+        const ProgramOp op = is_masked ? ProgramOp::masked : ProgramOp::exclusive;
+        const Uncertain bits = with_other_bits(op, {x, error}, mask);
+        bounded += std::isfinite(bits.error) ? 1 : 0;
+        for (int k = 0; k <= 32; ++k) {
+            const float near = float(x + error * (k - 16) / 16);
+            const std::uint32_t own = std::bit_cast<std::uint32_t>(near);
+            const double got = double(std::bit_cast<float>(is_masked ? own & mask : own ^ mask));
+            ASSERT_TRUE(got == bits.value || std::isnan(got) || std::abs(got - bits.value) <= bits.error)
+                << x << " +- " << error << (is_masked ? " & " : " ^ ") << mask;
+        }
+    }
+    EXPECT_GT(bounded, 1000);
+    const Uncertain same = with_other_bits(ProgramOp::exclusive, {1, 0.5}, 0);
+    EXPECT_EQ(same.error, 0.5);
+}
 
 /// A mistake is replayed at the places at which its condition holds.
 TEST(DeclaredProgram, ConditionsOfPlacesHaveAValue) {
