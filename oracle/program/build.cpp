@@ -8,6 +8,25 @@
 
 namespace tilescope {
 
+bool are_alike(const Program& program, int one, int other) {
+    if (one == other) return true;
+    if (one < 0 || other < 0) return false;
+    const ProgramNode& x = program.node(one);
+    const ProgramNode& y = program.node(other);
+    // Indices of a read are formulas themselves; of a sum they are axes.
+    const bool is_read = x.op == ProgramOp::read;
+    const bool are_same = x.op == y.op && x.number == y.number && x.what == y.what && x.state == y.state &&
+                          x.is_flat == y.is_flat && x.is_whole == y.is_whole &&
+                          x.accumulation == y.accumulation && x.list.size() == y.list.size() &&
+                          (is_read || x.list == y.list);
+    if (!are_same) return false;
+    for (std::size_t i = 0; i < x.of.size(); ++i)
+        if (!are_alike(program, x.of[i], y.of[i])) return false;
+    for (std::size_t i = 0; is_read && i < x.list.size(); ++i)
+        if (!are_alike(program, x.list[i], y.list[i])) return false;
+    return true;
+}
+
 int ProgramBuilder::add(ProgramNode node) {
     program_.nodes.push_back(std::move(node));
     return int(program_.nodes.size()) - 1;

@@ -9,6 +9,9 @@
 
 namespace tilescope {
 
+/// Whether two formulas of a program compute the same in the same way.
+bool are_alike(const Program& program, int one, int other);
+
 /// Adds nodes to a program, whose formulas stay as they are.
 class ProgramBuilder {
  public:

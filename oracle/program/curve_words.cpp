@@ -110,6 +110,12 @@ double bits_of_curve(const Curve& curve) {
     return bits_of_real * (1 + curve.parameters) + (are_round ? 0 : bits_of_real_that_is_not_round);
 }
 
+std::vector<NumberGrid> grids_of_types() {
+    std::vector<NumberGrid> grids;
+    for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));
+    return grids;
+}
+
 const std::vector<Curve>& casts() {
     static const std::vector<Curve> all = [] {
         std::vector<Curve> curves;
@@ -119,7 +125,7 @@ const std::vector<Curve>& casts() {
             rule.grid = std::move(grid);
             curves.push_back({{}, rule, 1, true, rule.grid->name});
         };
-        for (const DtypeInfo& info : narrow_dtypes()) add(grid_of(info));
+        for (NumberGrid& grid : grids_of_types()) add(std::move(grid));
         for (const int parts : {127, 128}) {
             NumberGrid grid;
             grid.name = "int8";

@@ -13,6 +13,9 @@ std::optional<int> curve_node(ProgramBuilder& build, int x, const Curve& curve, 
 /// What it takes to say it.
 double bits_of_curve(const Curve& curve);
 
+/// The numbers of each narrow type.
+std::vector<NumberGrid> grids_of_types();
+
 /// Rounded to nearest in each narrow type, and to the steps that int8 makes of numbers up to 1.
 const std::vector<Curve>& casts();
 

@@ -552,17 +552,13 @@ class Rewriter {
     void of_repeated_sums(int value, std::vector<ProgramRewrite>& found) {
         std::vector<int> sums;
         collect_sums(value, sums);
-        std::vector<std::string> texts;
-        for (const int sum : sums) texts.push_back(program_text(program_, sum));
         for (std::size_t i = 0; i < sums.size(); ++i) {
-            const bool is_first = std::ranges::find(texts, texts[i]) - texts.begin() == std::ptrdiff_t(i);
-            if (!is_first || std::ranges::count(texts, texts[i]) < 2) continue;
+            const auto is_it = [&](int node) { return are_alike(program_, node, sums[i]); };
+            const bool is_first = std::ranges::find_if(sums, is_it) - sums.begin() == std::ptrdiff_t(i);
+            if (!is_first || std::ranges::count_if(sums, is_it) < 2) continue;
             std::vector<Tried> parts;
             add_parts(copy_of(sums[i]), 1, parts);
             for (const std::int64_t by : {1, -1}) parts.push_back({moved(sums[i], by), "guard"});
-            const auto is_it = [&](int node) {
-                return texts[std::size_t(std::ranges::find(sums, node) - sums.begin())] == texts[i];
-            };
             for (const Tried& part : parts)
                 found.push_back(
                     {stage_, with_all(value, sums, is_it, part.node), std::nullopt, 4 + part.bits, "guard"});

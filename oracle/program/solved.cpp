@@ -81,7 +81,6 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
     for (const auto& [number, of] : samples.sums()) {
         offer_functions_of_terms(offers, of);
         if (program.node(number).op != ProgramOp::sum) {
-            offer_extremes(offers, of);
             offer_bounds(offers, of);
             continue;
         }
@@ -101,13 +100,13 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
 namespace {
 
 /// What the kernel computes once, and the formula has at both ends of what its own choice leaves.
-void collect_alike(const Program& program, int number, const std::string& text, std::vector<int>& alike) {
-    if (program_text(program, number) == text) {
+void collect_alike(const Program& program, int number, int like, std::vector<int>& alike) {
+    if (are_alike(program, number, like)) {
         if (std::ranges::find(alike, number) == alike.end()) alike.push_back(number);
         return;
     }
     for (const int operand : program.node(number).of) {
-        if (operand >= 0) collect_alike(program, operand, text, alike);
+        if (operand >= 0) collect_alike(program, operand, like, alike);
     }
 }
 
@@ -123,7 +122,7 @@ bool has_choice(const Program& program, int number) {
 void RewriteOffers::add(int stage, int node, int instead, double bits, const char* slot) {
     int formula = program_.array(stage).value;
     std::vector<int> alike;
-    if (has_choice(program_, formula)) collect_alike(program_, formula, program_text(program_, node), alike);
+    if (has_choice(program_, formula)) collect_alike(program_, formula, node, alike);
     for (const int one : alike) formula = build_.with_node(formula, one, node);
     found_.push_back({stage, build_.with_node(formula, node, instead), std::nullopt, bits, slot});
 }

@@ -71,7 +71,6 @@ void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
 void offer_bounds(RewriteOffers& offers, const SumSamples& of);
 void offer_functions_of_terms(RewriteOffers& offers, const SumSamples& of);
-void offer_extremes(RewriteOffers& offers, const SumSamples& of);
 
 /// In the formulas: a number, that it is 0, and one that has more than a few digits.
 inline constexpr double bits_of_real = 8;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "dump/schema/rounding.h"
 #include "oracle/program/curve_words.h"
@@ -177,6 +178,7 @@ class PlacesOfFunction {
     std::vector<LabelledIndices> places_{};
 };
 
+/// That is none where they are left out.
 void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     const ProgramOp op = offers.program().node(of.node).op;
     if (op == ProgramOp::sum || std::ssize(of.samples) < fewest_places) return;
@@ -185,16 +187,27 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     if (offers.program().axes[std::size_t(of.axis)].block >= 0)
         numbers.push_back({of.axis, PlaceNumber::Kind::within});
     for (const PlaceNumber& number : offers.numbers_of({.axes = of.axes})) numbers.push_back(number);
-    for (const Curve& curve : usual_curves()) {
-        const auto places = PlacesOfFunction(of, curve, op == ProgramOp::most).all();
-        if (!places || places->empty()) continue;
+    const auto offer = [&](const Curve& curve, double bits, const char* slot) {
+        auto places = PlacesOfFunction(of, curve, op == ProgramOp::most).all();
+        if (!places || places->empty()) return;
         ProgramBuilder& build = offers.build();
-        const auto condition = find_condition(offers.samples().call(), build, *places, numbers);
         const auto instead = curve_node(build, term, curve, -HUGE_VAL, HUGE_VAL);
-        if (condition && instead)
-            offers.add(of.stage, term, build.chosen(*instead, condition->node, term),
-                       bits_of_left_out + bits_of_curve(curve) + condition->bits, "function");
-    }
+        if (!instead) return;
+        // Where it is, or where it is not.
+        for (const auto& [here, elsewhere] : {std::pair(*instead, term), std::pair(term, *instead)}) {
+            const auto condition = find_condition(offers.samples().call(), build, *places, numbers);
+            if (condition)
+                offers.add(of.stage, term, build.chosen(here, condition->node, elsewhere),
+                           bits + condition->bits, slot);
+            for (LabelledIndices& place : *places) place.is_inside = !place.is_inside;
+        }
+    };
+    CurveRule none;
+    none.slope = 0;
+    none.offset = op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL;
+    offer(curve_of({}, none, "x"), 2, "range");
+    for (const Curve& curve : usual_curves())
+        offer(curve, bits_of_left_out + bits_of_curve(curve), "function");
 }
 
 /// `node` takes the place of `replaced`, whose number in the terms it is.

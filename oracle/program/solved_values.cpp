@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::int64_t most_stepped = 400;
 
-std::vector<NumberGrid> grids_of_types() {
-    std::vector<NumberGrid> grids;
-    for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));
-    return grids;
-}
-
 /// Both numbers that terms are multiplied with, the rarer one first; nullopt: there are more, or it is 1 for all.
 std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights) {
     std::map<double, std::int64_t> counts;
@@ -238,44 +232,6 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
             bits += condition->bits;
         }
         offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
-    }
-}
-
-/// Those that are beyond it were left out, and the one that it is was not.
-void offer_extremes(RewriteOffers& offers, const SumSamples& of) {
-    if (std::ssize(of.samples) < fewest_places) return;
-    const bool is_most = offers.program().node(of.node).op == ProgramOp::most;
-    const int axis = of.axis;
-    std::vector<LabelledIndices> left_out;
-    for (const SumSample& sample : of.samples) {
-        bool is_one_of_them = false;
-        for (std::size_t k = 0; k < sample.terms.size(); ++k) {
-            const double off = (is_most ? 1 : -1) * (sample.terms[k] - sample.needed);
-            const bool is_beyond = off > sample.error;
-            if (!is_beyond && std::abs(off) > sample.error) continue;
-            LabelledIndices place{sample.at, is_beyond};
-            place.at[std::size_t(axis)] = std::int32_t(sample.first + std::int64_t(k));
-            is_one_of_them = is_one_of_them || !is_beyond;
-            left_out.push_back(place);
-        }
-        if (!is_one_of_them) return;
-    }
-    ProgramBuilder& build = offers.build();
-    ProgramNode extreme = offers.program().node(of.node);
-    const int term = extreme.of[0];
-    const int none = build.real(is_most ? -HUGE_VAL : HUGE_VAL);
-    std::vector<PlaceNumber> numbers{{axis, PlaceNumber::Kind::index}};
-    if (offers.program().axes[std::size_t(axis)].block >= 0)
-        numbers.push_back({axis, PlaceNumber::Kind::within});
-    for (const PlaceNumber& number : place_numbers(offers.program(), of.axes)) numbers.push_back(number);
-    for (const bool is_kept : {true, false}) {
-        std::vector<LabelledIndices> places = left_out;
-        for (LabelledIndices& place : places) place.is_inside = place.is_inside != is_kept;
-        const auto condition = find_condition(offers.samples().call(), build, places, numbers);
-        if (!condition) continue;
-        extreme.of[0] =
-            is_kept ? build.chosen(term, condition->node, none) : build.chosen(none, condition->node, term);
-        offers.add(of.stage, of.node, build.add(extreme), condition->bits + 2, "range");
     }
 }
 

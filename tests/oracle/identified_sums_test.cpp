@@ -21,6 +21,7 @@ constexpr std::uint64_t seed = known_run_seed;
 const std::vector<Stage> of_scores = {Stage::s};
 const std::vector<Stage> of_maxima = {Stage::s, Stage::m};
 const std::vector<Stage> of_sums = {Stage::m, Stage::p, Stage::l};
+const std::vector<Stage> of_exponentials = {Stage::s, Stage::m, Stage::p};
 const std::vector<Stage> of_products = {Stage::m, Stage::p, Stage::acc};
 
 TEST(Identified, WeightsOfHeadElements) {
@@ -195,6 +196,15 @@ TEST(Identified, AMaximumThatGoesOnFromTheRowOfItsTile) {
     EXPECT_EQ(run.found(), "formula: max(m[b, h, i / block_m * block_m + j / block_n], max(j: s))");
 }
 
+/// All lanes subtract the maximum of the tile: it is that of no lane.
+TEST(Identified, ProbabilitiesWithTheMaximumOfTheTileAreOfNoLane) {
+    KnownRun run(of_exponentials);
+    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return std::exp(run.at(Stage::s, tile, row, col) - largest(run, tile, row, 0));
+    });
+    EXPECT_EQ(run.found().find("p_of_partial_max"), std::string::npos) << run.found();
+}
+
 /// What a stage that diverges by itself follows from.
 std::string covers(const KnownRun& run, Stage stage) {
     const Report report = diagnosed(run.recording);
@@ -320,8 +330,6 @@ TEST(Identified, MaximaThatAreNeverSetAnew) {
     });
     EXPECT_EQ(run.found(), "starts_with_what_was_left: the state after the query block before");
 }
-
-const std::vector<Stage> of_exponentials = {Stage::s, Stage::m, Stage::p};
 
 TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
     KnownRun run(of_exponentials);
