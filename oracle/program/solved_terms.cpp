@@ -52,12 +52,12 @@ class TermSamples {
     double most() const { return most_; }
 
     bool are_of(const Curve& curve) const {
-        std::size_t others = 0;
+        std::size_t unexplained = 0;
         for (const SumOfProducts& sum : sums_) {
             const double value = of(sum, curve);
             const double off = sum.error + 4 * u_f32 * std::abs(sum.got);
             if (value == sum.got || std::abs(value - sum.got) <= off) continue;
-            if (double(++others) > unexplained_share * double(sums_.size())) return false;
+            if (double(++unexplained) > unexplained_share * double(sums_.size())) return false;
         }
         return true;
     }
@@ -186,7 +186,7 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     std::vector<PlaceNumber> numbers{{of.axis, PlaceNumber::Kind::index}};
     if (offers.program().axes[std::size_t(of.axis)].block >= 0)
         numbers.push_back({of.axis, PlaceNumber::Kind::within});
-    for (const PlaceNumber& number : offers.numbers_of({.axes = of.axes})) numbers.push_back(number);
+    for (const PlaceNumber& number : place_numbers(offers.program(), of.axes)) numbers.push_back(number);
     const auto offer = [&](const Curve& curve, double bits, const char* slot) {
         auto places = PlacesOfFunction(of, curve, op == ProgramOp::most).all();
         if (!places || places->empty()) return;
