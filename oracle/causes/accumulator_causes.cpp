@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracle/causes/descales.h"
 #include "oracle/causes/rewrites.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/replay.h"
@@ -107,84 +106,30 @@ std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> p_of_other_tile(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) {
-        if (site.p_of_tile_before.value.size() == 0) return;
-        const HeadCall& call = *site.call;
-        const Estimate before = call.units.p_cast == Dtype::f32
-                                    ? cast_probabilities(call, site.p_of_tile_before, call.problem.dtype_p)
-                                    : site.p_of_tile_before;
-        Estimate& p = site.operand_p;
-        const Eigen::Index keys = std::min(before.value.cols(), p.value.cols());
-        p.value.leftCols(keys) = before.value.leftCols(keys);
-        p.error.leftCols(keys) = before.error.leftCols(keys);
-    }});
-}
-
 bool is_p_cast(const Evidence& evidence) {
     return evidence.problem().dtype_p != Dtype::f32;
 }
 bool is_acc_normalised(const Evidence& evidence) {
     return evidence.units().acc_normalised;
 }
-bool is_in_acc(const Evidence& evidence) {
-    return evidence.acts == Stage::acc;
-}
-bool is_in_o(const Evidence& evidence) {
-    return evidence.acts == Stage::o;
-}
-
-std::vector<NamedConstant> scales_of_p(const Evidence& evidence) {
-    const double scale = evidence.units().p_scale;
-    if (scale == 1) return {};
-    return {{"p_scale", scale, 0}, {"1/p_scale", 1 / scale, 0}};
-}
-
-Generator p_scale_left() {
-    return all_of(
-        {where_declared(is_in_acc, rewrites_with("factor", scales_of_p,
-                                                 {{var::p_operand, var::p_operand * var::constant}})),
-         where_declared(is_in_o,
-                        rewrites_with("factor", scales_of_p, {{var::result, var::result * var::constant}}))});
-}
 
 }  // namespace
 
 std::vector<Cause> accumulator_causes() {
     const std::vector<Stage> acc = {Stage::acc};
-    const std::vector<Stage> end = {Stage::acc, Stage::o};
+
     return {
-        {"acc_not_rescaled", "recurrence", acc,
-         "the O accumulator is not rescaled when the running maximum rises", "acc *= exp(m_old - m_new)",
-         rescaled_by(1), "--input ramped"},
-        {"acc_rescaled_inversely", "recurrence", acc, "the O accumulator is rescaled by exp(m_new - m_old)",
-         "the order of the two maxima in the rescaling factor",
-         rescaled_by(if_any(var::factor, 1 / var::factor)), "--input ramped"},
-        {"acc_rescaled_twice", "recurrence", acc, "the O accumulator is rescaled twice",
-         "acc *= exp(m_old - m_new)", rescaled_by(var::factor * var::factor), "--input ramped"},
         {"not_multiplied_with_l", "recurrence", acc,
          "the output so far is not multiplied with the row sum that it was divided by",
          "l_old in the update of O",
          where_declared(
              is_acc_normalised,
              rewrites({{var::acc_before, if_any(var::l_before, var::acc_before / var::l_before)}}))},
-        {"acc_not_carried", "recurrence", acc, "the O accumulator starts anew in every KV tile",
-         "where the accumulator is zeroed", rewrites({{var::acc_before, 0}, {var::factor, 0}})},
         {"half_accumulator", "precision", acc, "the O accumulator is kept in a 16-bit type",
          "the type of the accumulator; declare dtype_acc where it is meant", half_accumulator,
          "--input distinct_v"},
         {"nan_times_zero", "0 * NaN", acc, "a P of 0 is multiplied with a V that is NaN",
          "V of masked keys and of keys past seqlen_kv: zero it", nan_times_zero},
-        {"p_of_other_tile", "trip / tile", acc, "V is multiplied with the P of the tile before",
-         "the barrier between the store of P and its reader", p_of_other_tile},
-        {"descale_v_missing", "fp8 scale", end, "the descale of V is not multiplied with",
-         "where descale_v is applied", descale_missing},
-        {"descale_v_twice", "fp8 scale", end, "the descale of V is multiplied with twice",
-         "where descale_v is applied", descale_twice},
-        {"descale_v_of_other_head", "fp8 scale", end, "the descale of V is that of another head",
-         "the index into the descales", descale_of_other_head},
-        {"p_scale_left", "fp8 scale", end, "the scale of P is not taken off, or taken off twice",
-         "where products of scaled P are divided by its scale", p_scale_left()},
         {"uncast_p_multiplied",
          "precision",
          acc,

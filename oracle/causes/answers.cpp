@@ -8,6 +8,7 @@
 #include <set>
 
 #include "oracle/causes/ancestry.h"
+#include "oracle/causes/formulas.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/table.h"
 
@@ -160,7 +161,10 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     if (!a.changed_parts.empty() && a.changed_parts == b.changed_parts) return true;
-    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
+    // What states begin with has no parts.
+    const bool is_of_start = a.name != formula_name && (a.changed_parts.empty() || b.changed_parts.empty());
+    const bool is_same =
+        a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name || is_of_start;
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
     const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&
                             !a.parameters.empty() && !b.parameters.empty() &&
@@ -271,6 +275,11 @@ std::vector<Stage> stages_that_tell(const CauseSearch& world, std::span<const Ti
     std::vector<const FoundCause*> tied;
     for (const FoundCause& cause : causes)
         if (cause.rank == 1 && cause.changes) tied.push_back(&cause);
+    if (tied.size() == 1 && tied[0]->changes->back().formula) {
+        std::vector<Stage> loads = loads_in(*tied[0]->changes->back().formula);
+        std::erase_if(loads, [&](Stage stage) { return world.has(stage) || stage == tied[0]->observed; });
+        return loads;
+    }
     if (tied.size() < 2) return {};
     std::vector<Telling> telling;
     for (const Stage stage : stages_before(world.recording().problem().direction, tied[0]->observed))

@@ -33,7 +33,7 @@ std::vector<FoundCause> causes_that_cover(const Evidence& evidence, const Diagno
 StageAnswer answer_from_search(Stage stage, const Diagnosis& of_stage, const Diagnosis& found);
 
 /// Stages that the recording lacks and that causes of the first rank would leave different, as few as tell all of
-/// them apart that any tell: found by replaying each cause in `blocks`.
+/// them apart that any tell: found by replaying each cause in `blocks`. Of a formula alone, loads that may have it as well.
 std::vector<Stage> stages_that_tell(const CauseSearch& world, std::span<const TileId> blocks,
                                     std::span<const FoundCause> causes);
 

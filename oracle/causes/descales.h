@@ -8,10 +8,6 @@ namespace tilescope {
 
 // Descales applied otherwise, in the stage that applies them: the operand, s, acc or o.
 
-std::vector<Candidate> descale_missing(const Evidence& evidence);
-std::vector<Candidate> descale_twice(const Evidence& evidence);
-std::vector<Candidate> descale_of_other_head(const Evidence& evidence);
-
 /// Whether the operand has a descale and is multiplied with it as it is staged.
 bool descale_is_applied(const Evidence& evidence, Stage operand);
 

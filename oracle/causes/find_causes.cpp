@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "oracle/causes/ancestry.h"
 #include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
 #include "oracle/causes/places.h"

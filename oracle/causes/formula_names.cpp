@@ -2,83 +2,342 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <span>
+
+#include "oracle/causes/formula_parts.h"
+#include "oracle/causes/formula_words.h"
+#include "oracle/program/build.h"
 
 namespace tilescope {
 
 namespace {
 
-/// Parts of two formulas that stand in each other's place; what is around them is the same.
-struct ChangedPart {
-    int was;
-    int is;
-};
-
-void collect_changed(const Program& program, int was, int is, std::vector<ChangedPart>& changed) {
-    if (was == is) return;
-    const ProgramNode& one = program.node(was < 0 ? is : was);
-    const ProgramNode& other = program.node(is < 0 ? was : is);
-    const bool is_alike = was >= 0 && is >= 0 && one.op == other.op && one.what == other.what &&
-                          one.op != ProgramOp::read && one.list == other.list && one.number == other.number &&
-                          one.accumulation == other.accumulation;
-    if (!is_alike) {
-        changed.push_back({was, is});
-        return;
-    }
-    for (std::size_t i = 0; i < one.of.size(); ++i) collect_changed(program, one.of[i], other.of[i], changed);
-}
-
-bool takes_axis(const Program& program, int number, std::string_view axis) {
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::axis) return program.axes[std::size_t(node.what)].name == axis;
-    return std::ranges::any_of(
-        node.of, [&](int operand) { return operand >= 0 && takes_axis(program, operand, axis); });
-}
-
-/// Of an input whose name begins so, with another index where that of the head stands, and nowhere else.
-bool reads_other_head(const Program& program, const ChangedPart& part, std::string_view array) {
-    if (part.was < 0 || part.is < 0) return false;
-    const ProgramNode& was = program.node(part.was);
-    const ProgramNode& is = program.node(part.is);
-    const bool is_read = was.op == ProgramOp::read && is.op == ProgramOp::read && was.what == is.what &&
-                         !is.is_flat && std::string_view(program.array(was.what).name).starts_with(array);
-    if (!is_read) return false;
-    for (std::size_t i = 0; i < was.list.size(); ++i) {
-        if (was.list[i] != is.list[i] && !takes_axis(program, was.list[i], "h")) return false;
-    }
-    return true;
-}
-
-bool takes_other_base(const Program& program, const ChangedPart& part) {
-    if (part.was < 0 || part.is < 0) return false;
-    const ProgramNode& was = program.node(part.was);
-    const ProgramNode& is = program.node(part.is);
-    const auto is_exponential = [](const ProgramNode& node) {
-        return node.op == ProgramOp::call && (ProgramFunction(node.what) == ProgramFunction::exp ||
-                                              ProgramFunction(node.what) == ProgramFunction::exp2);
-    };
-    return is_exponential(was) && is_exponential(is) && was.of == is.of;
-}
-
-/// Inputs whose name begins so, and what it is called where a stage reads them for another head; no stage: any.
-struct NameOfOtherHead {
-    std::string_view array;
-    std::string_view stage;
+/// A name for formulas: each part that differs is one of its patterns. Patterns are words, one for each factor, term or condition:
+///   rescale   a read of that array, the axis or the size; descale_*: of one that begins so
+///   exp       a call of that function; `cast`, `max`, `sum`, `<` (any comparison), `%`, `:` (whole / whole) likewise
+///   [h]       a read of the same array in which the index along h is another one; [h %]: a rest; [h block]: a whole block away;
+///             [bshd]: by the number of the element, rows outside heads; [flat]: by any other number
+///   # 0 -1    a number, among factors all numbers together; scale: sm_scale, log2e
+///   ?         anything; *: any number of anything
+/// and `-` or `/` before a word: subtracted, or divided by.
+struct FormulaName {
     std::string_view name;
+    std::string_view stages;
+    std::string_view
+        around;  ///< words of what the part stands in, or beside; `from`: it is what the state begins with; `!word`: it does not; `also`: beside other parts
+    std::string_view was;
+    std::string_view is;
+    std::string_view where = {};  ///< axes that its condition may take; `-`: it has none; empty: either
 };
-constexpr std::array<NameOfOtherHead, 5> other_head_names = {{{"descale_v", "acc", "descale_v_of_other_head"},
-                                                              {"descale_", "", "descale_of_other_head"},
-                                                              {"slope", "", "alibi_of_other_head"},
-                                                              {"sink", "", "sink_of_other_head"},
-                                                              {"bias", "", "bias_of_other_head"}}};
 
-bool is_block_away(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    const bool is_moved = node.op == ProgramOp::plus || node.op == ProgramOp::minus;
-    return is_moved && node.is_whole && std::ranges::any_of(program.axes, [&](const ProgramAxis& axis) {
-               return axis.block >= 0 && axis.block == node.of[1];
-           });
-}
+constexpr FormulaName names[] = {
+    // Inputs of other heads.
+    {"descale_v_of_other_head", "acc o", "", "descale_v", "[h]"},
+    {"descale_of_other_head", "*", "", "descale_*", "[h]"},
+    {"alibi_of_other_head", "*", "", "slope", "[h]"},
+    {"sink_of_other_head", "*", "", "sink", "[h]"},
+    {"bias_of_other_head", "*", "", "bias", "[h]"},
+    // Loads.
+    {"bshd_as_bhsd", "load", "", "?", "[bshd]"},
+    {"kv_head_modulo", "load", "", "?", "[h %]"},
+    {"other_kv_head", "load", "", "?", "[h]"},
+    {"other_batch", "load", "", "?", "[b]"},
+    {"rows_not_loaded", "load", "", "?", "[j block]", "i j"},
+    {"rows_not_loaded", "load", "", "?", "[flat]", "i j"},
+    {"other_kv_tile", "load", "", "?", "[j block]"},
+    {"other_kv_tile", "load", "", "?", "[j %]"},
+    {"rows_shifted", "load", "", "?", "[i moved]"},
+    {"rows_shifted", "load", "", "?", "[j moved]", "-"},
+    {"rows_zeroed", "load", "", "?", "0", "-"},
+    {"rows_zeroed", "load", "", "?", "0", ">= i j"},
+    {"rows_not_loaded", "load", "", "?", "0", "i j"},
+    {"head_dim_truncated", "load", "", "?", "0", ">= d e"},
+    {"operand_precision", "load", "", "?", "cast"},
+    {"codes_not_decoded", "load", "", "?", "0", "<"},
+    {"operand_transposed", "load", "", "?", "[transposed]"},
+    {"columns_permuted", "load", "", "?", "[d ^]"},
+    {"columns_permuted", "load", "", "?", "[e ^]"},
+    {"descale_missing", "q k v s", "", "descale_*", "1"},
+    {"descale_twice", "q k v s", "", "1", "descale_*"},
+    {"descale_v_missing", "acc o", "", "descale_v", "1"},
+    {"descale_v_twice", "acc o", "", "1", "descale_v"},
+    // Scores.
+    {"cap_missing", "s", "", "tanh *", "*"},
+    {"cap_after_mask", "s", "", "inf", "#"},
+    {"alibi_missing", "s", "", "slope~ *", "1"},
+    {"alibi_sign", "s", "slope", "1", "-1"},
+    {"alibi_scaled", "s", "slope", "1", "#"},
+    {"alibi_offset", "s", "slope", "*", "*"},
+    {"bias_missing", "s", "", "bias", "1"},
+    {"bias_before_scale", "s", "bias", "1", "scale"},
+    {"scale_missing", "s m p", "", "1", "/scale"},
+    {"scale_twice", "s m p", "", "1", "scale"},
+    {"scale_inverted", "s m p", "", "1", "/scale^2"},
+    {"scale_of_padded_head_dim", "s m p", "", "1", "padded"},
+    {"k_not_transposed", "s", "sum", "k", "[transposed]"},
+    {"wrong_leading_dimension", "s", "sum", "k", "[pitch]"},
+    {"scores_of_other_tile", "s", "sum", "k", "[j block]"},
+    {"fragment_filled_linearly", "s", "sum", "?", "[d bits]"},
+    {"k_slice_missing", "s", "sum", "*", "0", "<> d"},
+    {"head_dim_truncated", "s", "sum", "*", "0", ">= d"},
+    {"k_slice_missing", "s", "sum", "*", "0", "d"},
+    {"one_lane_only", "s", "sum", "*", "0", "% i j"},
+    {"first_fragment_only", "s", "sum", "*", "0", "i j"},
+    {"half_scores", "s", "", "?", "cast"},
+    {"half_scores", "s", "", "sum", "narrow"},
+    {"score_constant", "s", "", "1", "#", "-"},
+    // Masks.
+    {"causal_top_left", "s m p", "<", "seqlen_kv -seqlen_q", "1"},
+    {"causal_top_left", "s m p", "slope", "seqlen_kv -seqlen_q", "1"},
+    {"causal_bottom_right", "s m p", "<", "1", "seqlen_kv -seqlen_q"},
+    {"causal_bottom_right", "s m p", "slope", "1", "seqlen_kv -seqlen_q"},
+    {"mask_tile_local", "s m p", "<", "*", "%"},
+    {"mask_row_of_group", "s m p", "<", "i", ":"},
+    {"mask_row_of_group", "s m p", "<", "i", "product"},
+    {"mask_elsewhere", "s", "", "?", "inf"},
+    {"causal_ignored", "s m p", "causal", "<", "1"},
+    {"window_ignored", "s m p", "", "<", "1"},
+    {"window_ignored", "s m p", "", "< <", "1"},
+    {"window_shifted", "s m p", "< #", "1", "+#"},
+    {"window_shifted", "s m p", "windowed", "<", "same<"},
+    {"window_shifted", "s m p", "", "<#", "same<"},
+    {"diagonal_shifted", "s m p", "<", "1", "+#"},
+    {"diagonal_shifted", "s m p", "", "<", "same<"},
+    // Maxima.
+    {"m_not_carried", "m", "", "m", "1"},
+    {"m_in_other_base", "m", "", "1", "log2e"},
+    {"m_in_other_base", "m", "", "1", "/log2e"},
+    {"m_of_part_of_row", "m", "max", "?", "#", "j"},
+    {"m_of_part_of_row", "m", "max", "s", "[j]"},
+    {"m_of_several_rows", "m", "", "1", "^~ *"},
+    {"sink_missing", "m", "from", "sink", "inf"},
+    {"sink_missing", "l", "from", "?", "0"},
+    {"sink_scaled", "m", "from sink", "1", "scale"},
+    {"sink_scaled", "m", "from sink", "1", "/scale"},
+    {"sink_twice", "l", "from", "?", "2"},
+    {"m_starts_at", "m", "from", "?", "#"},
+    // Probabilities.
+    {"lse_of_other_base", "p", "lse", "1", "log2e"},
+    {"lse_of_other_base", "p", "lse", "1", "/log2e"},
+    {"exp_base", "*", "", "exp", "exp2"},
+    {"exp_base", "*", "", "exp2", "exp"},
+    {"exp_base", "p", "exp", "1", "log2e"},
+    {"exp_base", "p", "exp", "1", "/log2e"},
+    {"exp_base", "p", "exp2", "1", "log2e"},
+    {"exp_base", "p", "exp2", "1", "/log2e"},
+    {"exp_clamped", "p", "exp", "*", "constant", "<"},
+    {"exp_clamped", "p", "", "?", "constant", "<"},
+    {"exponent_rounded", "p", "exp", "*", "cast"},
+    {"undeclared_cast", "p u", "", "?", "cast", "-"},
+    {"inf_minus_inf", "p u", "", "<", "1"},
+    {"cast_truncated", "p u acc o", "", "cast", "&"},
+    {"cast_truncated", "p u acc o", "", "?", "&"},
+    {"p_of_old_max", "p u", "exp", "m", "[before]"},
+    {"p_of_old_max", "p u", "exp2", "m", "[before]"},
+    {"p_scale_missing", "p u", "exp", "+#", "1"},
+    {"p_scale_missing", "p u", "exp2", "+#", "1"},
+    {"p_scale_missing", "p u", "", "1", "/p_scale"},
+    {"masked_p_not_zero", "p u", "", "0", "#"},
+    // Sums.
+    {"l_not_rescaled", "l", "", "rescale", "1"},
+    {"l_rescaled_twice", "l", "", "1", "rescale"},
+    {"l_rescaled_inversely", "l", "exp", "1", "-1"},
+    {"l_rescaled_inversely", "l", "", "rescale", "/rescale"},
+    {"l_not_carried", "l", "", "rescale", "0"},
+    {"l_not_carried", "l", "", "rescale~", "1"},
+    {"l_starts_at", "l", "", "rescale~", "#", "block"},
+    {"l_starts_at", "l", "from", "?", "#"},
+    {"l_counted_n_times", "l", "!exp !exp2", "1", "#", "-"},
+    {"l_of_part_of_row", "l", "sum", "*", "0", "j"},
+    {"l_of_cast_p", "l", "sum", "?", "cast", "-"},
+    {"l_of_several_rows", "l", "", "1", "^~ *"},
+    {"l_of_uncast_p", "l", "sum", "?", "uncast", "-"},
+    {"l_floored", "l", "", "*", "constant", "<"},
+    // The accumulator.
+    {"acc_not_rescaled", "acc", "", "rescale", "1"},
+    {"acc_rescaled_twice", "acc", "", "1", "rescale"},
+    {"acc_rescaled_inversely", "acc", "exp", "1", "-1"},
+    {"acc_rescaled_inversely", "acc", "", "rescale", "/rescale"},
+    {"acc_not_carried", "acc", "", "rescale", "0"},
+    {"acc_not_carried", "acc", "", "rescale~", "1"},
+    {"v_of_other_tile", "acc", "sum", "v", "[j block]"},
+    {"v_not_transposed", "acc", "sum", "v", "[transposed]"},
+    {"v_wrong_leading_dimension", "acc", "sum", "v", "[pitch]"},
+    {"p_of_other_tile", "acc", "sum", "p", "[j block]"},
+    {"p_of_other_tile", "acc", "sum", "p", "[j %]"},
+    {"fragment_filled_linearly", "acc", "sum", "?", "[j bits]"},
+    {"pv_slice_missing", "acc", "sum", "*", "0", "j"},
+    {"half_accumulator", "acc", "", "?", "cast"},
+    {"half_accumulator", "acc", "", "sum", "narrow"},
+    {"p_scale_left", "acc o", "", "1", "p_scale"},
+    {"p_scale_left", "acc o", "", "1", "/p_scale"},
+    {"uncast_p_multiplied", "acc", "sum", "?", "uncast", "-"},
+    // Outputs.
+    {"not_normalised", "o o_of", "", "/l*", "1"},
+    {"double_normalised", "o o_of", "", "1", "/l*"},
+    {"epsilon_in_denominator", "o o_of", "l*", "1", "+#"},
+    {"sink_missing_in_denominator", "o total", "", "sink~", "1"},
+    {"split_base_mixed", "lse_of", "", "1", "log2e"},
+    {"split_base_mixed", "lse_of", "", "1", "/log2e"},
+    {"splits_averaged", "lse_of", "", "?", "0"},
+    {"splits_averaged", "lse_of", "", "<", "1"},
+    {"splits_averaged", "lse_of", "", "1", "0"},
+    {"splits_averaged", "o", "sum", "exp", "#"},
+    {"splits_averaged", "o", "sum", "exp2", "#"},
+    {"split_dropped", "lse_of", "", "?", "inf", "z"},
+    {"o_of_other_head", "o", "", "*", "[h]"},
+    {"o_of_other_head", "o", "< also", "*", "[h]"},
+    {"zero_row_convention", "o lse", "", "<", "1", "-"},
+    {"o_precision", "o dq dk dv", "", "?", "cast"},
+    {"output_constant", "o dq dk dv", "", "1", "#", "-"},
+    {"output_constant", "o", "< also", "1", "#", "-"},
+    {"lse_in_other_base", "lse", "", "1", "log2e"},
+    {"lse_in_other_base", "lse", "", "1", "/log2e"},
+    {"lse_sign", "lse", "", "1", "-1"},
+    {"lse_without_max", "lse", "", "m", "1"},
+    {"lse_without_sum", "lse", "", "log", "1"},
+    {"lse_without_log", "lse", "", "log", "l"},
+    {"lse_sink_missing", "lse total", "", "sink~", "1", "-"},
+    // Gradients.
+    {"delta_missing", "ds", "", "-delta", "1"},
+    {"delta_added", "ds", "", "-delta", "delta"},
+    {"cap_derivative_missing", "ds", "", "minus", "1"},
+    {"o_of_other_row", "delta", "", "o", "[i]"},
+    {"o_of_other_row", "delta", "", "o", "[h]"},
+    {"group_not_summed", "dk dv", "sum", "*", "0", "n"},
+    {"group_of_other_heads", "dk dv", "sum", "?", "[g exchanged]"},
+    {"not_transposed", "dk dv", "sum", "?", "[transposed]"},
+};
+
+struct Named {
+    const Program& program;
+    const Problem& problem;
+    double p_scale;
+    const OtherFormula& formula;
+
+    bool are_words(const FormulaPart& part, std::span<const FormulaPiece> pieces, std::string_view text,
+                   const FormulaPiece* was) const {
+        if (text == "1") return pieces.empty();
+        std::vector<std::string_view> words = words_of(text);
+        const bool is_open = std::ranges::find(words, "*") != words.end();
+        std::erase(words, "*");
+        std::vector<bool> taken(pieces.size());
+        for (std::string_view word : words) {
+            const bool is_inverse = word.size() > 1 && (word.starts_with('-') || word.starts_with('/'));
+            const bool is_signed = word.starts_with('+');
+            if (word == "#" && part.joined_by != ProgramOp::chosen) return false;
+            if (word == "constant" && part.joined_by != ProgramOp::chosen) return false;
+            if (word == "+#" && part.joined_by != ProgramOp::plus) return false;
+            // A number that is added is another word than one that is multiplied with.
+            if (part.joined_by == ProgramOp::plus && word == "#") return false;
+            if (is_inverse) word.remove_prefix(1);
+            bool is_there = false;
+            for (std::size_t i = 0; i < pieces.size() && !is_there; ++i) {
+                const FormulaPiece& piece = pieces[i];
+                if (taken[i] || piece.node < 0) continue;
+                const bool is_read = word.starts_with('[') || word == "uncast" || word == "same<";
+                is_there = is_read ? was && was->node >= 0 &&
+                                         is_word_of_both(program, problem, was->node, piece.node, word)
+                                   : is_word(program, program.node(piece.node), word);
+                const bool joins = part.joined_by == ProgramOp::times || part.joined_by == ProgramOp::plus;
+                is_there = is_there && (joins ? is_signed || piece.is_inverse == is_inverse : !is_inverse);
+                if (is_there) taken[i] = true;
+            }
+            if (!is_there) return false;
+        }
+        return is_open || std::ranges::find(taken, false) == taken.end();
+    }
+
+    bool is_around(const FormulaPart& part, std::string_view words) const {
+        while (!words.empty()) {
+            const std::string_view word = next_word(words);
+            if (word == "also") continue;
+            if (word.starts_with('!')) {
+                if (std::ranges::any_of(part.around, [&](int number) {
+                        return is_word(program, program.node(number), word.substr(1));
+                    }))
+                    return false;
+            } else if (word == "from") {
+                if (!formula.is_start) return false;
+            } else if (word == "causal") {
+                if (problem.mask != Mask::causal || problem.window_left >= 0 || problem.window_right >= 0)
+                    return false;
+            } else if (word == "windowed") {
+                const bool has_window = problem.window_left >= 0 || problem.window_right >= 0;
+                if (problem.mask == Mask::causal || !has_window) return false;
+            } else if (std::ranges::none_of(part.around, [&](int number) {
+                           return is_word(program, program.node(number), word);
+                       })) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    void collect_axes(int number, std::vector<std::string_view>& axes) const {
+        const ProgramNode& node = program.node(number);
+        if (node.op == ProgramOp::axis) axes.push_back(program.axes[std::size_t(node.what)].name);
+        const int of = node.op == ProgramOp::quotient ? program.axis_of(node.of[0]) : -1;
+        if (of >= 0 && program.axes[std::size_t(of)].block == node.of[1]) {
+            axes.push_back("block");
+            return;
+        }
+        for (const int operand : node.of)
+            if (operand >= 0) collect_axes(operand, axes);
+    }
+
+    bool is_where(int condition, bool is_elsewhere, std::string_view words) const {
+        if (words.empty()) return true;
+        if (words == "-") return condition < 0;
+        if (condition < 0) return false;
+        const ProgramOp op = program.node(condition).op;
+        const bool is_end = op == ProgramOp::at_least || op == ProgramOp::more;
+        if (has_word(words, ">=") && (is_elsewhere ? !is_upper(op) : !is_end)) return false;
+        if (has_word(words, "<>") && op != ProgramOp::both && op != ProgramOp::either &&
+            op != ProgramOp::unequal)
+            return false;
+        if (has_word(words, "%") && !takes_word(program, condition, "%")) return false;
+        std::vector<std::string_view> axes;
+        collect_axes(condition, axes);
+        // Of numbers, not of places.
+        if (has_word(words, "<")) return axes.empty();
+        return !axes.empty() &&
+               std::ranges::all_of(axes, [&](std::string_view axis) { return has_word(words, axis); });
+    }
+
+    /// A load is a stage of its own where the operand was recorded, and a read of the input elsewhere.
+    bool is_in_stage(std::string_view stages, const FormulaPart& part) const {
+        if (stages == "*" || has_word(stages, formula.stage)) return true;
+        if (stages != "load") return false;
+        constexpr std::array<std::string_view, 4> loads = {"q", "k", "v", "dout"};
+        if (std::ranges::find(loads, formula.stage) != loads.end()) return true;
+        if (part.was.size() != 1 || part.was[0].node < 0) return false;
+        const ProgramNode& was = program.node(part.was[0].node);
+        return was.op == ProgramOp::read && is_operand_input(program.array(was.what).name);
+    }
+
+    bool is(const FormulaName& name, const FormulaPart& part) const {
+        if (!is_in_stage(name.stages, part)) return false;
+        if (formula.is_start && !has_word(name.around, "from") && name.stages != "*") return false;
+        const int condition = part.condition >= 0 ? part.condition : formula.condition;
+        if (!is_around(part, name.around) || !is_where(condition, part.is_elsewhere, name.where))
+            return false;
+        const bool is_in_condition = std::ranges::any_of(
+            part.around, [&](int number) { return is_comparison(program.node(number).op); });
+        if (is_in_condition && !has_word(name.around, "<")) return false;
+        const FormulaPiece* const was = part.was.empty() ? nullptr : &part.was.front();
+        const bool takes_any_number = name.is.ends_with('*');
+        if (part.joined_by == ProgramOp::times && part.ratio != 1 && !takes_any_number) {
+            // The numbers are one word, the last one.
+            const std::vector<std::string_view> words = words_of(name.is == "1" ? "" : name.is);
+            if (words.empty() || !is_number_word(problem, p_scale, part.ratio, words.back())) return false;
+            const std::string_view rest = name.is.substr(0, name.is.size() - words.back().size());
+            return are_words(part, part.was, name.was, nullptr) &&
+                   are_words(part, part.is, rest.empty() ? "1" : rest, was);
+        }
+        return are_words(part, part.was, name.was, nullptr) && are_words(part, part.is, name.is, was);
+    }
+};
 
 /// Of a state at whatever block it is taken.
 std::string text_of_part(const Program& program, int number) {
@@ -92,48 +351,85 @@ std::string text_of_part(const Program& program, int number) {
     return array.name + "[" + indices + "]";
 }
 
+/// The smallest parts that stand in each other's place as they are written.
+void collect_changed(const Program& program, int was, int is, std::vector<std::string>& texts) {
+    if (was == is || was < 0 || is < 0) return;
+    const ProgramNode& one = program.node(was);
+    const ProgramNode& other = program.node(is);
+    const bool is_alike = one.op == other.op && one.what == other.what && one.op != ProgramOp::read &&
+                          one.list == other.list && one.number == other.number &&
+                          one.accumulation == other.accumulation;
+    if (!is_alike) {
+        if (!are_alike(program, was, is))
+            texts.push_back(text_of_part(program, was) + " -> " + text_of_part(program, is));
+        return;
+    }
+    for (std::size_t i = 0; i < one.of.size(); ++i) collect_changed(program, one.of[i], other.of[i], texts);
+}
+
 }  // namespace
 
 std::vector<std::string> changed_parts(const Program& program, int declared, int becomes) {
-    std::vector<ChangedPart> changed;
-    collect_changed(program, declared, becomes, changed);
     std::vector<std::string> texts;
-    for (const ChangedPart& part : changed) {
-        if (part.was < 0 || part.is < 0) continue;
-        texts.push_back(text_of_part(program, part.was) + " -> " + text_of_part(program, part.is));
-    }
+    collect_changed(program, declared, becomes, texts);
     std::ranges::sort(texts);
     const auto doubled = std::ranges::unique(texts);
     texts.erase(doubled.begin(), doubled.end());
     return texts;
 }
 
-std::string_view name_of_formula(const Program& program, std::string_view made_in, int declared,
-                                 int becomes) {
-    std::vector<ChangedPart> changed;
-    collect_changed(program, declared, becomes, changed);
-    if (changed.empty()) return {};
-    const auto all = [&](const auto& is) { return std::ranges::all_of(changed, is); };
-    for (const auto& [array, stage, name] : other_head_names) {
-        if (!stage.empty() && stage != made_in) continue;
-        if (all([&](const ChangedPart& part) { return reads_other_head(program, part, array); })) return name;
+namespace {
+
+/// Null: none.
+const FormulaName* row_of_formula(const Program& program, const Problem& problem, double p_scale,
+                                  const OtherFormula& formula) {
+    const Named named{program, problem, p_scale, formula};
+    const std::vector<FormulaPart> parts = changed_parts_of(program, formula.declared, formula.becomes);
+    if (parts.empty()) return nullptr;
+    for (const FormulaName& name : names) {
+        if (has_word(name.around, "also") || !named.is(name, parts.front())) continue;
+        const auto is_it = [&](const FormulaPart& part) {
+            return std::ranges::any_of(names, [&](const FormulaName& other) {
+                return other.name == name.name && named.is(other, part);
+            });
+        };
+        if (std::ranges::all_of(parts, is_it)) return &name;
     }
-    if (all([&](const ChangedPart& part) { return takes_other_base(program, part); })) return "exp_base";
-    return {};
+    return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string_view> names_of_formulas() {
+    std::vector<std::string_view> all;
+    for (const FormulaName& row : names) all.push_back(row.name);
+    return all;
+}
+
+std::string_view name_of_formula(const Program& program, const Problem& problem, double p_scale,
+                                 const OtherFormula& formula) {
+    const FormulaName* const row = row_of_formula(program, problem, p_scale, formula);
+    return row ? row->name : std::string_view();
+}
+
+bool is_known_formula(const Program& program, const Problem& problem, double p_scale,
+                      const OtherFormula& formula) {
+    const FormulaName* const row = row_of_formula(program, problem, p_scale, formula);
+    return row && row->is != "#";
 }
 
 bool takes_other_block(const Program& program, int declared, int becomes) {
-    std::vector<ChangedPart> changed;
-    collect_changed(program, declared, becomes, changed);
-    return !changed.empty() && std::ranges::all_of(changed, [&](const ChangedPart& part) {
-        if (part.was < 0 || part.is < 0) return false;
-        const ProgramNode& was = program.node(part.was);
-        const ProgramNode& is = program.node(part.is);
+    const std::vector<FormulaPart> parts = changed_parts_of(program, declared, becomes);
+    return !parts.empty() && std::ranges::all_of(parts, [&](const FormulaPart& part) {
+        if (part.was.size() != 1 || part.is.size() != 1 || part.was[0].node < 0 || part.is[0].node < 0)
+            return false;
+        const ProgramNode& was = program.node(part.was[0].node);
+        const ProgramNode& is = program.node(part.is[0].node);
         if (was.op != ProgramOp::read || is.op != ProgramOp::read || was.what != is.what || is.is_flat)
             return false;
         if (was.state != is.state) return true;
         for (std::size_t i = 0; i < was.list.size(); ++i) {
-            if (was.list[i] != is.list[i] && is_block_away(program, is.list[i])) return true;
+            if (was.list[i] != is.list[i] && is_block_away(program, is.list[i], 0)) return true;
         }
         return false;
     });

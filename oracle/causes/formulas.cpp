@@ -1,5 +1,7 @@
 #include "oracle/causes/formulas.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "oracle/causes/formula_names.h"
+#include "oracle/causes/formula_parts.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/program/attention.h"
 #include "oracle/program/build.h"
@@ -25,11 +28,11 @@ constexpr std::int64_t most_elements = 1 << 22;
 /// Elements that the search computes, in about two seconds of one core; where stages before were not dumped most of its rewrites
 /// explain the same, and half of it has to do.
 constexpr std::int64_t most_searched = 300'000'000;
-constexpr std::int64_t most_searched_unseen = 150'000'000;
+constexpr std::int64_t most_searched_unseen = 600'000'000;
 /// Stages that were not dumped, the wrong one among them, beside which it is searched wholly.
 constexpr std::size_t few_unseen = 3;
 /// What a formula of so many bits is free to choose counts as one fitted parameter.
-constexpr double bits_of_parameter = 10;
+constexpr double bits_of_parameter = 12;
 
 /// Of scores and probabilities, of the state after each KV tile, and of staged operands.
 std::int64_t elements_of(const Problem& p) {
@@ -110,7 +113,8 @@ std::optional<Program> program_with(const FormulaChange& change, const Program& 
 /// Tiles of a stage by another formula, in the dump's units; a negative error where the stage has its own one.
 using FormulaTiles = std::map<TileId, Estimate>;
 
-FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change) {
+/// Of `stage`, which is the one that it was seen in, or the one that it is made in.
+FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Stage stage) {
     FormulaTiles tiles;
     const std::shared_ptr<const MaybeProgram> known = program_of(world);
     if (!*known) return tiles;
@@ -118,34 +122,30 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change) {
     const std::optional<CarriedMistake> with = carried_to(change, own.program);
     if (!with) return tiles;
     const ProgramCall call{with->program, own.call.sizes, own.call.extents, own.call.blocks, own.call.inputs};
-    const ProgramArray& array = with->program.array(with->stage);
-    const Stage stage = *stage_from_name(array.name);
+    const int number = with->program.array_named(stage_info(stage).name);
+    const ProgramArray& array = with->program.array(number);
     const TileShape shape = tile_shape(world.recording().problem(), stage);
     std::vector<std::int64_t> axes(with->program.axes.size());
-    evaluate_stage(call, own.options, with->stage,
-                   [&](const ProgramTile& tile, const ExpectedTile& expected) {
-                       if (array.over >= 0)
-                           axes[std::size_t(array.over)] = tile.block * call.blocks[std::size_t(array.over)];
-                       for (std::int64_t i = 0; i < tile.size(); ++i) {
-                           const std::vector<std::int64_t> at = tile.index_of(i);
-                           for (std::size_t k = 0; k < at.size(); ++k)
-                               axes[std::size_t(with->program.axis_of(array.indices[k]))] = at[k];
-                           const bool is_there =
-                               with->condition < 0 || whole_at(call, with->condition, axes).value_or(0) != 0;
-                           if (!is_there) continue;
-                           const RecordedAttention::Place place = own.stored.place_of(stage, at, tile.block);
-                           const auto [found, is_new] = tiles.try_emplace(place.id);
-                           if (is_new) {
-                               found->second = zeros(shape.rows, shape.cols);
-                               found->second.error.setConstant(-1);
-                           }
-                           // Of what stands beyond an array nothing is known.
-                           const double value = expected.value[std::size_t(i)];
-                           found->second.value(place.row, place.col) = value;
-                           found->second.error(place.row, place.col) =
-                               std::isnan(value) ? infinity : expected.error[std::size_t(i)];
-                       }
-                   });
+    evaluate_stage(call, own.options, number, [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        if (array.over >= 0)
+            axes[std::size_t(array.over)] = tile.block * call.blocks[std::size_t(array.over)];
+        for (std::int64_t i = 0; i < tile.size(); ++i) {
+            const std::vector<std::int64_t> at = tile.index_of(i);
+            for (std::size_t k = 0; k < at.size(); ++k)
+                axes[std::size_t(with->program.axis_of(array.indices[k]))] = at[k];
+            const bool is_there =
+                with->condition < 0 || whole_at(call, with->condition, axes).value_or(0) != 0;
+            if (!is_there) continue;
+            const RecordedAttention::Place place = own.stored.place_of(stage, at, tile.block);
+            const auto [found, is_new] = tiles.try_emplace(place.id);
+            if (is_new) {
+                found->second = zeros(shape.rows, shape.cols);
+                found->second.error.setConstant(-1);
+            }
+            found->second.value(place.row, place.col) = expected.value[std::size_t(i)];
+            found->second.error(place.row, place.col) = expected.error[std::size_t(i)];
+        }
+    });
     return tiles;
 }
 
@@ -183,13 +183,14 @@ std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& he
 }
 
 Change change_of(std::shared_ptr<const FormulaChange> formula, Stage stage) {
-    const std::string name = formula->name();
+    const std::string name = std::string(stage_info(stage).name) + " by " + formula->name();
     Change change;
     change.indices = {{formula->found_in->array(formula->mistake.stage).name, formula->mistake.becomes}};
     change.formula = formula;
+    change.widens = formula->mistake.is_narrower;
     change.result = [=](const SearchedTile& site, Estimate& estimate) {
         const auto tiles =
-            site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *formula); });
+            site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *formula, stage); });
         const auto tile = tiles->find(id_of(stage, site));
         if (tile == tiles->end()) return;
         const Estimate& other = tile->second;
@@ -210,15 +211,19 @@ Change change_of(std::shared_ptr<const FormulaChange> formula, Stage stage) {
     return change;
 }
 
-Candidate candidate_of(const std::shared_ptr<const FormulaChange>& formula, Stage stage) {
+Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const FormulaChange>& formula) {
+    const Stage stage = evidence.observed;
     const Program* const found_in = formula->found_in.get();
     const ProgramMistake& mistake = formula->mistake;
     Candidate candidate;
     const ProgramArray& made_in = found_in->array(mistake.stage);
-    if (!mistake.is_start && mistake.where.empty())
-        candidate.name = name_of_formula(*found_in, made_in.name, made_in.value, mistake.value);
+    const int declared = mistake.is_start ? made_in.start : made_in.value;
+    candidate.name =
+        name_of_formula(*found_in, evidence.problem(), evidence.units().p_scale,
+                        {made_in.name, declared, mistake.value, mistake.condition, mistake.is_start});
     candidate.parameters = {{made_in.name, mistake.becomes}};
-    candidate.free_parameters = int(mistake.bits / bits_of_parameter);
+    candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
+    candidate.is_made_before = made_in.name != stage_info(stage).name;
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
     if (!mistake.is_start) {
@@ -226,6 +231,11 @@ Candidate candidate_of(const std::shared_ptr<const FormulaChange>& formula, Stag
         candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
     }
     candidate.change = change_of(formula, stage);
+    // Whatever is computed from that stage has it, if nobody recorded it.
+    const std::optional<Stage> made = stage_from_name(made_in.name);
+    const bool is_everywhere = mistake.condition < 0 && !mistake.is_start;
+    if (made && *made != stage && is_everywhere && !evidence.world->has(*made))
+        candidate.made = std::pair(*made, change_of(formula, *made));
     return candidate;
 }
 
@@ -267,6 +277,11 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence) {
                                 : is_seen   ? most_searched
                                             : most_searched_unseen;
     options.tells_parts = true;
+    options.is_known_mistake = [&](const Program& program, int stage, int value, bool is_start) {
+        const ProgramArray& array = program.array(stage);
+        return is_known_formula(program, evidence.problem(), evidence.units().p_scale,
+                                {array.name, is_start ? array.start : array.value, value, -1, is_start});
+    };
     const FoundMistakes found = find_mistakes(own->call, own->stored, report, options);
     std::vector<Candidate> candidates;
     for (const ProgramMistake& mistake : found.mistakes) {
@@ -274,7 +289,7 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence) {
         if (mistake.is_none) continue;
         const auto formula =
             std::make_shared<const FormulaChange>(FormulaChange{found.program, mistake, beside});
-        candidates.push_back(candidate_of(formula, evidence.observed));
+        candidates.push_back(candidate_of(evidence, formula));
     }
     if (candidates.empty() && found.is_cut_off && is_whole) world.leave_formulas_open();
     return candidates;
@@ -301,6 +316,26 @@ std::vector<Candidate> formulas_of(const Evidence& evidence) {
 }
 
 }  // namespace
+
+std::vector<Stage> loads_in(const FormulaChange& change) {
+    constexpr std::array<std::pair<std::string_view, Stage>, 4> inputs = {
+        {{"Q", Stage::q}, {"K", Stage::k}, {"V", Stage::v}, {"dO", Stage::dout}}};
+    const Program& program = *change.found_in;
+    const ProgramArray& made_in = program.array(change.mistake.stage);
+    std::vector<Stage> loads;
+    for (const auto& [name, stage] : inputs) {
+        const int input = program.array_named(name);
+        const auto takes_it = [&](const FormulaPart& part) {
+            return std::ranges::any_of(part.was, [&](const FormulaPiece& piece) {
+                return piece.node >= 0 && reads(program, piece.node, input);
+            });
+        };
+        if (change.mistake.is_start || input < 0) continue;
+        if (std::ranges::any_of(changed_parts_of(program, made_in.value, change.mistake.value), takes_it))
+            loads.push_back(stage);
+    }
+    return loads;
+}
 
 std::vector<Cause> formula_causes() {
     return {{formula_name,

@@ -6,6 +6,11 @@
 
 namespace tilescope {
 
+struct FormulaChange;
+
+/// Operands that stand in what the formula has otherwise, as inputs: where a load was not recorded it may be that.
+std::vector<Stage> loads_in(const FormulaChange& change);
+
 /// The cause whose candidates are what the search for formulas finds in the recording, said as a program: rewrites of the stage's
 /// formula, or of those before it that were not dumped. It is asked for what was dumped, beside no other mistake.
 std::vector<Cause> formula_causes();

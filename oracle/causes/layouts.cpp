@@ -78,52 +78,6 @@ Index linear(const FragmentLayout& fragment) {
 
 }  // namespace
 
-std::vector<Layout> transposed_layouts() {
-    const Expr row = Coordinate::row;
-    const Expr col = Coordinate::col;
-    // A tile of 32 x 32 is a block as well: the tile comes first, since it says more.
-    std::vector<Layout> layouts = {{{{"block", "tile"}}, {{col, row}, {}}}};
-    for (const std::int64_t n : {8, 16, 32})
-        layouts.push_back(
-            {{{"block", digits(n)}}, {{multiple(row, n) + col % n, multiple(col, n) + row % n}, {}}});
-    return layouts;
-}
-
-std::vector<Layout> swizzled_layouts(std::int64_t cols) {
-    const Expr row = Coordinate::row;
-    const Expr col = Coordinate::col;
-    std::vector<Layout> layouts;
-    for (const std::int64_t rows : {8, 4})
-        if (8 * rows <= cols)
-            layouts.push_back({{{"period", digits(8 * rows)}, {"xor", fmt::format("row % {}", rows)}},
-                               {{row, col ^ row % rows * 8}, {}}});
-    return layouts;
-}
-
-std::vector<Layout> layouts_of_other_rows(const Problem& problem, std::int64_t cols) {
-    const Expr row = Coordinate::row;
-    const Expr col = Coordinate::col;
-    std::vector<Layout> layouts;
-    const std::set<std::int64_t> reads = {cols,      cols + 4, cols + 8, cols + 16,       cols - 8,
-                                          cols - 16, cols / 2, cols * 2, problem.block_n, problem.block_m};
-    for (const std::int64_t fragment : {0, 16}) {
-        for (const std::int64_t stored : {cols, cols + 8, cols + 16, cols + 4}) {
-            for (const std::int64_t read : reads) {
-                if (stored == read || read <= 0) continue;
-                const Expr at = fragment > 0 ? multiple(row, fragment) * stored + row % fragment * read + col
-                                             : row * read + col;
-                layouts.push_back({{{"ld", digits(read)},
-                                    {"stored with", digits(stored)},
-                                    {"from", fragment > 0 ? "each fragment" : "the tile"}},
-                                   {{at}, {}},
-                                   stored,
-                                   2});
-            }
-        }
-    }
-    return layouts;
-}
-
 std::vector<Layout> linear_fragments(FragmentOperand operand) {
     std::vector<Layout> layouts;
     for (const FragmentLayout& fragment : fragments)

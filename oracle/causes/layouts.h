@@ -21,16 +21,6 @@ struct Layout {
     int choices = 0;
 };
 
-/// Square blocks of 8, 16 or 32, or the whole tile, transposed.
-std::vector<Layout> transposed_layouts();
-
-/// Chunks of 8 elements, xored with the row: what a missing swizzle looks like from either side. `cols`: those of the tile.
-std::vector<Layout> swizzled_layouts(std::int64_t cols);
-
-/// Another distance between the rows than they were stored with, from the beginning of the tile, or from the corner of each
-/// fragment of 16 x 16. Behind each stored row lies padding, of zeros.
-std::vector<Layout> layouts_of_other_rows(const Problem& problem, std::int64_t cols);
-
 /// Fragments of a matrix product whose elements lanes take, or of an accumulator store, one after the other.
 enum class FragmentOperand : std::uint8_t { left, right, right_of_v, accumulator };
 std::vector<Layout> linear_fragments(FragmentOperand operand);

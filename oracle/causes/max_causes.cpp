@@ -37,48 +37,6 @@ std::vector<NamedConstant> constants_of_start(const Evidence& evidence) {
     return constants;
 }
 
-/// From here on the scores are those that the softmax sees.
-void keep_columns(const Places& kept, SearchedTile& site) {
-    for (Eigen::Index j = 0; j < site.dumped_s.value.cols(); ++j) {
-        if (kept.contains(j)) continue;
-        site.dumped_s.value.col(j).setConstant(-infinity);
-        site.dumped_s.error.col(j).setZero();
-    }
-}
-
-/// The places of the tile's columns that held the maxima which the dump shows: a part without them cannot be
-/// the one.
-bool may_be_part(const Evidence& evidence, const Places& part) {
-    if (!evidence.direct()) return true;
-    const Observation& seen = evidence.seen.front();
-    SearchedTile site = seen.site;
-    const Estimate s = finished_scores(site);
-    for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-        if (!seen.bad_rows[std::size_t(i)]) continue;
-        double most = site.before.m.value(i, 0);
-        for (Eigen::Index j = 0; j < s.value.cols(); ++j)
-            if (part.contains(j)) most = std::max(most, s.value(i, j));
-        const double got = seen.natural(i, 0);
-        return std::abs(got - most) <= 1e-4 * (1 + std::abs(most)) || got == most;
-    }
-    return true;
-}
-
-std::vector<Candidate> m_of_part_of_row(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const Places& part : parts_of(evidence.problem().block_n)) {
-        if (!may_be_part(evidence, part)) continue;
-        candidates.push_back({{{"columns", to_string(part)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       take_finished_scores(site);
-                                       keep_columns(part, site);
-                                   }},
-                              2});
-    }
-    return candidates;
-}
-
 /// Rows whose lanes are reduced together.
 struct RowGroup {
     std::int64_t rows;
@@ -89,78 +47,6 @@ struct RowGroup {
         return row / all * all + row % step;
     }
 };
-
-void share_rows(const RowGroup& group, SearchedTile& site) {
-    const Estimate old = site.dumped_s;
-    for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
-        for (std::int64_t n = 0; n < group.rows; ++n) {
-            const Eigen::Index other = group.first_of(i) + n * group.step;
-            if (other >= old.value.rows()) break;
-            site.dumped_s.value.row(i) = site.dumped_s.value.row(i).cwiseMax(old.value.row(other));
-            site.dumped_s.error.row(i) = site.dumped_s.error.row(i).cwiseMax(old.error.row(other));
-        }
-    }
-}
-
-/// Columns that the lanes of a row may hold, all of them first.
-std::vector<Places> lane_columns(std::int64_t length) {
-    std::vector<Places> parts = {{0, 0, length}};
-    for (const std::int64_t period : {2, 4, 8, 16, 32}) {
-        for (const std::int64_t count : {1, 2}) {
-            for (std::int64_t first = 0; first < period && count < period; first += count)
-                parts.push_back({period, first, count});
-        }
-    }
-    return parts;
-}
-
-/// Whether some bad rows of the first bad tile hold the largest score of their group in these columns.
-bool may_share(const Evidence& evidence, const Estimate& s, const RowGroup& group, const Places& part) {
-    const Observation& seen = evidence.seen.front();
-    int tried = 0;
-    for (Eigen::Index i = 0; i < seen.got.rows() && tried < 3; ++i) {
-        if (!seen.bad_rows[std::size_t(i)]) continue;
-        ++tried;
-        double most = seen.site.before.m.value(i, 0);
-        for (std::int64_t n = 0; n < group.rows; ++n) {
-            const Eigen::Index other = group.first_of(i) + n * group.step;
-            for (Eigen::Index j = 0; other < s.value.rows() && j < s.value.cols(); ++j)
-                if (part.contains(j)) most = std::max(most, s.value(other, j));
-        }
-        const double got = seen.natural(i, 0);
-        if (!(got == most || std::abs(got - most) <= 1e-4 * (1 + std::abs(most)))) return false;
-    }
-    return tried > 0;
-}
-
-std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const std::int64_t most = evidence.problem().block_m;
-    const Estimate s = evidence.direct() ? finished_scores(evidence.seen.front().site) : Estimate();
-    for (std::int64_t rows = 2; rows <= most; rows *= 2) {
-        for (std::int64_t step = 1; rows * step <= most; step *= 2) {
-            for (const Places& part : lane_columns(evidence.problem().block_n)) {
-                if (evidence.direct() ? !may_share(evidence, s, {rows, step}, part) : part.period > 0)
-                    continue;
-                std::vector<CauseParameter> parameters = {{"group", digits(rows)}};
-                if (step > 1) parameters.push_back({"step", digits(step)});
-                if (part.period > 0) parameters.push_back({"columns", to_string(part)});
-                const int free = int(parameters.size());
-                const auto change = [=](SearchedTile& site) {
-                    take_finished_scores(site);
-                    keep_columns(part, site);
-                    share_rows({rows, step}, site);
-                };
-                candidates.push_back({std::move(parameters), {.inputs = change}, free});
-            }
-        }
-    }
-    return candidates;
-}
-
-std::vector<NamedConstant> base_of_maximum(const Evidence& evidence) {
-    return bases_but(evidence.units().m_log_base);
-}
 
 /// Maxima that may stay behind are those of a kernel that leaves them by its threshold.
 void settle_maxima(const SearchedTile& site, Estimate& m) {
@@ -251,9 +137,6 @@ std::vector<Candidate> m_left_behind(const Evidence& evidence) {
 std::vector<Cause> max_causes() {
     const std::vector<Stage> m = {Stage::m};
     return {
-        {"m_not_carried", "recurrence", m, "the running maximum starts anew in every KV tile",
-         "the maximum with the one before the tile", rewrites({{var::m_before, number(-infinity)}}),
-         "--input ramped reversed, or any where the maximum falls"},
         {"m_starts_at", "recurrence", m, "the running maximum starts at a number instead of -inf",
          "the initial value of the row maximum",
          rewrites_with("value", constants_of_start, {{var::m_start, var::constant}}), "--input negative"},
@@ -262,11 +145,6 @@ std::vector<Cause> max_causes() {
          "--input negative with seqlen_kv that no tile divides"},
         {"max_of_bits", "reduction", m, "the maximum is taken of the bits of scores as signed integers",
          "atomicMax on a float: negative scores are in the other order", max_of_bits, "--input negative"},
-        {"m_in_other_base", "constants", m, "the maximum is kept in another base than its scores",
-         "log2(e) in the scores and in their maximum",
-         rewrites_with(
-             "base", base_of_maximum,
-             {{var::m_before, var::m_before / var::constant}, {var::result, var::result * var::constant}})},
         {"sink_missing",
          "sink, ALiBi, bias",
          {Stage::m, Stage::l},
@@ -300,10 +178,7 @@ std::vector<Cause> max_causes() {
          m_left_behind,
          {},
          true},
-        {"m_of_part_of_row", "reduction", m, "the row maximum covers part of the row's columns",
-         "the lanes that the maximum is reduced over", m_of_part_of_row},
-        {"m_of_several_rows", "reduction", m, "several rows share one maximum",
-         "the lanes that the maximum is reduced over", m_of_several_rows},
+
     };
 }
 

@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "oracle/causes/both_operands.h"
-#include "oracle/causes/descales.h"
-#include "oracle/causes/layouts.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -147,83 +145,12 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> operand_precision(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype dtype = info.dtype;
-        if (evidence.direct() && !are_numbers_of(evidence, dtype)) continue;
-        const double most = double(dtype_info(dtype).max_finite);
-        const auto add = [&](std::vector<CauseParameter> parameters, double limit) {
-            parameters.insert(parameters.begin(), {"dtype", std::string(dtype_info(dtype).name)});
-            const auto change = [=](SearchedTile& site) {
-                site.raw = site.raw.unaryExpr(
-                    [=](double x) { return rounded_to(dtype, std::clamp(x, -limit, limit)); });
-            };
-            candidates.push_back({std::move(parameters), {.inputs = change}});
-        };
-        add({}, std::numeric_limits<double>::infinity());
-        add({{"beyond its range", digits(most)}}, most);
-    }
-    return candidates;
-}
-
-/// A table of 256 numbers of which threads filled half.
-std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
-    const Problem& p = evidence.problem();
-    const Dtype dtype = evidence.acts == Stage::q      ? p.dtype_q
-                        : evidence.acts == Stage::k    ? p.dtype_k
-                        : evidence.acts == Stage::dout ? p.dtype_dout
-                                                       : p.dtype_v;
-    if (dtype_info(dtype).bytes != 1) return {};
-    return {
-        {{{"codes", "128-255"}}, {.inputs = [](SearchedTile& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
-}
-
-Matrix& raw_of(SearchedTile& site) {
-    return site.raw;
-}
-
-std::vector<Candidate> operand_transposed(const Evidence&) {
-    return read_in_layouts(transposed_layouts(), raw_of);
-}
-
-std::vector<Candidate> columns_permuted(const Evidence& evidence) {
-    return read_in_layouts(swizzled_layouts(tile_shape(evidence.problem(), evidence.acts).cols), raw_of);
-}
-
-std::vector<Candidate> last_columns_zeroed(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const std::int64_t cols = tile_shape(evidence.problem(), evidence.acts).cols;
-    std::vector<std::int64_t> kept;
-    if (evidence.direct()) {
-        const Observation& seen = evidence.seen.front();
-        std::int64_t last = cols;
-        while (last > 0 && (seen.got.col(last - 1).array() == 0).all()) --last;
-        if (last < cols) kept.push_back(last);
-    } else {
-        for (std::int64_t i = 8; i < cols; i += 8) kept.push_back(i);
-    }
-    for (const std::int64_t columns : kept)
-        candidates.push_back({{{"columns", digits(columns)}},
-                              {.inputs = [=](SearchedTile& s) { s.raw.rightCols(cols - columns).setZero(); }},
-                              1});
-    return candidates;
-}
-
 }  // namespace
 
 std::vector<Cause> operand_causes() {
     const std::vector<Stage> any = {Stage::q, Stage::k, Stage::v, Stage::dout};
-    const std::vector<Stage> kv = {Stage::k, Stage::v};
+
     return {
-        {"bshd_as_bhsd", "layout", any,
-         "the operand is stored [batch][heads][rows] and read as [batch][rows][heads]",
-         "the strides of the operand's rows and heads", nullptr, "--shape with several heads"},
-        {"kv_head_modulo", "head / batch map", kv,
-         "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)", "the index of the KV head",
-         nullptr, "--heads-kv with groups of several query heads"},
-        {"other_kv_tile", "trip / tile", kv, "the tile of K or V is that of another KV tile",
-         "the tile index and the pipeline stage of the load, and the wait before it is used", nullptr},
         {rows_zeroed_name, "operand load", any,
          "rows that exist are overwritten with the zeros of the padding",
          "the row count that zero padding of the tile starts from", of_both_operands(rows_zeroed)},
@@ -237,40 +164,7 @@ std::vector<Cause> operand_causes() {
          "P is stored over the V tile that it is about to be multiplied with",
          "the shared memory that P and V share",
          buffer_aliased},
-        {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
-         nullptr},
-        {"other_kv_head", "head / batch map", any, "the operand is that of another head",
-         "the index of the head", nullptr, "--shape with several heads"},
-        {"other_batch", "head / batch map", any, "the operand is that of another batch entry",
-         "the index of the batch entry", nullptr, "--shape with several batches"},
-        {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
-         "the type of the staging buffer", operand_precision},
-        {"codes_not_decoded", "operand load", any, "half of the fp8 codes are decoded to 0",
-         "how many entries of the decoding table are filled", codes_not_decoded},
-        {"operand_transposed", "layout", any, "the staged tile is transposed",
-         "row-major or column-major of the load", operand_transposed},
-        {"columns_permuted", "layout", any, "the columns of the staged tile are permuted",
-         "the swizzle or fragment layout of the store to shared memory", columns_permuted},
-        {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
-         "the number of columns that the load covers", of_both_operands(last_columns_zeroed)},
-        {"descale_missing",
-         "fp8 scale",
-         {Stage::q, Stage::k, Stage::v, Stage::s},
-         "a descale is not multiplied with",
-         "where the descale of the operand is applied",
-         descale_missing},
-        {"descale_twice",
-         "fp8 scale",
-         {Stage::q, Stage::k, Stage::v, Stage::s},
-         "a descale is multiplied with twice",
-         "where the descale of the operand is applied",
-         descale_twice},
-        {"descale_of_other_head",
-         "fp8 scale",
-         {Stage::q, Stage::k, Stage::v, Stage::s},
-         "the descale is that of another head",
-         "the index into the descales",
-         descale_of_other_head},
+
     };
 }
 

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "oracle/causes/rewrites.h"
-#include "oracle/causes/sinks.h"
 #include "oracle/causes/staged_output.h"
 
 namespace tilescope {
@@ -49,11 +48,6 @@ Generator divides_by(const Expr& of_row, const Expr& of_split, const Constants& 
         {rewrites_with("value", constants, {{var::l, of_row}}),
          where_declared(is_split, told({"in", "each split"},
                                        rewrites_with("value", constants, {{var::divisor, of_split}})))});
-}
-Generator divides_by(const Expr& of_row, const Expr& of_split) {
-    return all_of(
-        {rewrites({{var::l, of_row}}),
-         where_declared(is_split, told({"in", "each split"}, rewrites({{var::divisor, of_split}})))});
 }
 
 std::vector<Candidate> split_dropped(const Evidence& evidence) {
@@ -114,68 +108,6 @@ std::vector<Candidate> split_base_mixed(const Evidence& evidence) {
     return candidates;
 }
 
-/// What the other head of the same rows should hold.
-Estimate output_of(const SearchedTile& site, std::int64_t batch, std::int64_t head) {
-    Estimate o;
-    ChangedReplay walk(*site.world, {batch, head, site.id.q_block, 0}, Stage::o, {});
-    walk.run(Stage::o, [&](const SearchedTile&, const Estimate& expected) { o = expected; });
-    return o;
-}
-
-bool resembles(const Observation& seen, const Estimate& other) {
-    std::int64_t same = 0;
-    if (other.value.rows() != seen.got.rows()) return false;
-    for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-        const double difference = double(seen.got.data()[i]) - other.value.data()[i] * seen.factor.at(0, 0);
-        if (seen.wrong[std::size_t(i)] && std::abs(difference) <= other.error.data()[i]) ++same;
-    }
-    return same * 2 > seen.wrong_elements;
-}
-
-std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const std::int64_t heads = evidence.problem().heads;
-    if (heads == 1 || !evidence.direct() || !evidence.seen.front().is_bad()) return {};
-    const Observation& seen = evidence.seen.front();
-    const std::int64_t own = seen.site.id.head;
-    const auto add = [&](std::string which, std::function<std::int64_t(const SearchedTile&)> head) {
-        candidates.push_back({{{"which", std::move(which)}},
-                              {.result =
-                                   [=](const SearchedTile& site, Estimate& o) {
-                                       if (head(site) >= site.call->problem.heads) return;
-                                       Estimate other = output_of(site, site.id.batch, head(site));
-                                       if (other.value.rows() == o.value.rows()) o = std::move(other);
-                                   }},
-                              1});
-    };
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 8); ++head) {
-        if (head == own || !resembles(seen, output_of(seen.site, seen.site.id.batch, head))) continue;
-        add(digits(head), [=](const SearchedTile&) { return head; });
-        const std::int64_t offset = head - own;
-        add((offset > 0 ? "+" : "") + digits(offset), [=](const SearchedTile& site) {
-            const std::int64_t there = site.call->problem.heads;
-            return ((site.id.head + offset) % there + there) % there;
-        });
-        add("heads reversed",
-            [](const SearchedTile& site) { return site.call->problem.heads - 1 - site.id.head; });
-    }
-    return candidates;
-}
-
-std::vector<Candidate> o_precision(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype dtype = info.dtype;
-        if (dtype == stage_dtype(evidence.problem(), evidence.acts) ||
-            (evidence.direct() && !are_numbers_of(evidence, dtype)))
-            continue;
-        candidates.push_back(
-            {{{"dtype", std::string(dtype_info(dtype).name)}},
-             {.result = [=](const SearchedTile&, Estimate& o) { round_to(dtype, 1, o); }, .widens = true}});
-    }
-    return candidates;
-}
-
 std::vector<Candidate> zero_row_convention(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const bool is_o = evidence.acts == Stage::o;
@@ -192,22 +124,23 @@ std::vector<Candidate> zero_row_convention(const Evidence& evidence) {
     return candidates;
 }
 
+/// One element tells it, which is too few for a formula.
+std::vector<NamedConstant> base_of_lse(const Evidence& evidence) {
+    const bool is_two = evidence.units().lse_log_base == LogBase::two;
+    return {{"2 where e is declared", std::numbers::log2e, is_two ? 1 : 0},
+            {"e where 2 is declared", std::numbers::ln2, is_two ? 0 : 1}};
+}
+
 }  // namespace
 
 std::vector<Cause> output_causes() {
     const std::vector<Stage> o = {Stage::o};
     const std::vector<Stage> both = {Stage::o, Stage::lse};
-    const std::vector<Stage> stored = {Stage::o, Stage::dq, Stage::dk, Stage::dv};
+
     return {
-        {"not_normalised", "constants", o, "the output is not divided by the row sum", "acc / l at the end",
-         divides_by(1, 1)},
-        {"double_normalised", "constants", o, "the output is divided by the row sum twice",
-         "acc / l at the end", divides_by(var::l * var::l, var::divisor * var::divisor)},
         {"zero_row_convention", "guards", both, "rows that see no key hold another value than declared",
          "declare empty_row of the output where it is meant", zero_row_convention,
          "--causal with seqlen_q above seqlen_kv", true},
-        {"sink_missing_in_denominator", "sink, ALiBi, bias", o, "the sink does not join the row sum",
-         "where the sink is added to l before the division", sink_missing_at_end},
         {"split_dropped", "split / combine", both, "one split is left out when splits are combined",
          "the number of splits that the combining loop takes", split_dropped},
         {"splits_averaged", "split / combine", both, "splits are averaged instead of weighted by their lse",
@@ -222,13 +155,15 @@ std::vector<Cause> output_causes() {
          "the output holds the operand in whose shared memory it is staged",
          "the barrier and the fence between the stores to shared memory and the copy from it",
          staged_over_operand},
-        {"o_of_other_head", "head / batch map", o, "the output is that of another head",
-         "the index of the head in the store", o_of_other_head},
-        {"o_precision", "precision", stored, "the output is rounded to another type than it is stored in",
-         "the conversion before the store", o_precision},
-        {"output_constant", "constants", stored, "the output is multiplied with a constant too many",
-         "the factors after the sum",
-         rewrites_with("factor", constants_of_results, {{var::result, var::result * var::constant}}, true)},
+
+        {"lse_in_other_base",
+         "split / combine",
+         {Stage::lse},
+         "the log-sum-exp is stored to another base than declared",
+         "declare log_base of /outputs/lse where it is meant; otherwise look at log2(e) or ln 2 in the store",
+         rewrites_with("base", base_of_lse, {{var::result, var::constant * var::result}}),
+         {},
+         true},
     };
 }
 

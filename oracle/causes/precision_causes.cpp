@@ -4,34 +4,10 @@
 #include <cmath>
 
 #include "oracle/causes/bare_scores.h"
-#include "oracle/causes/signature.h"
 
 namespace tilescope {
 
 namespace {
-
-/// Digits that are cut off leave a bias towards zero.
-std::vector<Candidate> cast_truncated(const Evidence& evidence) {
-    const Problem& problem = evidence.problem();
-    const Dtype stored = evidence.units().p_cast;
-    if (evidence.acts == Stage::p && stored != Dtype::f32) {
-        return always({.inputs = [](SearchedTile& site) { site.own_call().units.p_cast = Dtype::f32; },
-                       .result = [=](const SearchedTile& site,
-                                     Estimate& p) { truncate_to(stored, site.call->units.p_scale, p); }});
-    }
-    if (evidence.acts == Stage::acc && stored == Dtype::f32 && problem.dtype_p != Dtype::f32) {
-        return always({.inputs = [dtype = problem.dtype_p](SearchedTile& site) {
-            site.operand_p = site.p;
-            truncate_to(dtype, site.call->units.p_scale, site.operand_p);
-        }});
-    }
-    if (evidence.acts == Stage::o && problem.dtype_o != Dtype::f32) {
-        return always({.inputs = [](SearchedTile& site) { site.own_call().problem.dtype_o = Dtype::f32; },
-                       .result = [dtype = problem.dtype_o](const SearchedTile&,
-                                                           Estimate& o) { truncate_to(dtype, 1, o); }});
-    }
-    return {};
-}
 
 bool is_fp8(Dtype dtype) {
     return dtype_info(dtype).bytes == 1;
@@ -114,12 +90,6 @@ std::vector<Candidate> narrow_sum(const Evidence& evidence) {
 
 std::vector<Cause> precision_causes() {
     return {
-        {"cast_truncated",
-         "precision",
-         {Stage::p, Stage::acc, Stage::o},
-         "a cast to a narrower type cuts digits off instead of rounding to nearest",
-         "the rounding mode of the conversion",
-         cast_truncated},
         {"narrow_sum",
          "precision",
          {Stage::s, Stage::acc},

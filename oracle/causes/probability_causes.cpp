@@ -19,143 +19,6 @@ struct Clamp {
     std::string name;
 };
 
-/// A clamp is a round number to the base of the exponential, up to the rounding of P.
-Clamp named_clamp(double least, double tolerance) {
-    const std::pair<double, const char*> bases[] = {{1, ""}, {std::numbers::ln2, " to the base 2"}};
-    for (const double step : {1.0, 0.5, 0.1}) {
-        for (const auto& [unit, base] : bases) {
-            const double round = std::round(least / unit / step) * step;
-            if (std::abs(round * unit - least) <= tolerance) return {round * unit, digits(round) + base};
-        }
-    }
-    return {least, digits(least)};
-}
-
-/// The least argument that the dump shows: the logarithm of the value that too large elements share.
-std::vector<Clamp> clamps(const Evidence& evidence) {
-    std::vector<double> logs;
-    if (!evidence.direct()) return {{-1, "-1"}, {-5, "-5"}, {-10, "-10"}, {-20, "-20"}};
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double p = seen.natural(i, j);
-                if (seen.is_wrong(i, j) && p > 0 && double(seen.got(i, j)) > seen.expected.value(i, j))
-                    logs.push_back(std::log(p));
-            }
-        }
-    }
-    const double middle = median_of(logs);
-    if (!std::isfinite(middle)) return {};
-    const Dtype cast = evidence.units().p_cast;
-    const double rounding = cast == Dtype::f32 ? 0 : unit_roundoff(cast);
-    return {named_clamp(middle, rounding + 1e-6 * std::abs(middle)), {middle, digits(middle)}};
-}
-
-std::vector<Candidate> exp_clamped(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const Clamp& clamp : clamps(evidence)) {
-        for (const bool masked : {true, false}) {
-            const Expr clamped = larger_of(var::argument, number(clamp.least));
-            const Expr seen_alone = clamped + if_any(var::hidden, number(-infinity));
-            candidates.push_back(
-                {{{"least argument", clamp.name}, {"masked cells", masked ? "clamped, too" : "0"}},
-                 rewritten({{var::argument, masked ? clamped : seen_alone}}),
-                 1,
-                 0,
-                 clamp.least == 0});
-        }
-    }
-    return candidates;
-}
-
-/// The factor on the argument that the dump shows, from rows where p is neither 0 nor 1.
-std::vector<NamedConstant> argument_factors(const Evidence& evidence) {
-    if (!evidence.direct()) {
-        std::vector<NamedConstant> known = known_constants(evidence);
-        known.resize(std::min<std::size_t>(known.size(), 6));
-        return known;
-    }
-    std::vector<double> factors;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double got = seen.natural(i, j);
-                const double expected = seen.expected.value(i, j) / seen.factor.at(i, j);
-                const bool useful = seen.is_wrong(i, j) && got > 1e-30 && expected > 1e-30 &&
-                                    std::abs(std::log(expected)) > 0.1;
-                if (useful) factors.push_back(std::log(got) / std::log(expected));
-            }
-        }
-    }
-    const double middle = median_of(factors);
-    if (!std::isfinite(middle) || middle == 0) return {};
-    return {named(evidence, middle, 1e-3)};
-}
-
-std::vector<Candidate> exp_base(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const NamedConstant& by : argument_factors(evidence)) {
-        const Expr factor = number(by.value);
-        const Change change = rewritten({{var::s, var::s * factor}, {var::m, var::m * factor}});
-        candidates.push_back({{{"factor", by.name}}, change, 1, 0, false, true});
-        if (evidence.direct()) continue;
-        candidates.push_back({{{"factor", by.name}, {"of", "p and the factor of l and acc"}}, change, 1});
-        candidates.back().change.rescaling = {{var::factor, exp(factor * log(var::factor))}};
-    }
-    return candidates;
-}
-
-/// The argument in units of the exponential's base, cast before it is taken.
-Change rounds_argument(Dtype dtype, double unit) {
-    return {.inputs = [=](SearchedTile& site) {
-        take_finished_scores(site);
-        Estimate& x = site.dumped_s;
-        for (Eigen::Index i = 0; i < x.value.rows(); ++i) {
-            double& m = site.m.value(i, 0);
-            if (m == -infinity) m = 0;
-            x.value.row(i) = (x.value.row(i).array() - m) * unit;
-        }
-        const auto rounding = [&] {
-            return x.value.unaryExpr(
-                [](double of) { return std::isfinite(of) ? 4 * u_f32 * std::abs(of) : 0; });
-        };
-        x.error = x.error * unit + rounding();
-        round_to(dtype, 1, x);
-        x.value = x.value / unit + site.m.value.replicate(1, x.value.cols());
-        x.error = x.error / unit + rounding();
-        site.own_call().units.m_stale_threshold = infinity;
-    }};
-}
-
-std::vector<Candidate> exponent_rounded(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!evidence.direct()) return {};
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        candidates.push_back(
-            {{{"type", std::string(info.name)}, {"of", "s - m"}}, rounds_argument(info.dtype, 1), 1});
-        candidates.push_back({{{"type", std::string(info.name)}, {"of", "log2(e) (s - m)"}},
-                              rounds_argument(info.dtype, std::numbers::log2e),
-                              1});
-    }
-    return candidates;
-}
-
-std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!evidence.direct()) return {};
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype dtype = info.dtype;
-        if (dtype == evidence.units().p_cast || !are_numbers_of(evidence, dtype)) continue;
-        candidates.push_back(
-            {{{"dtype", std::string(dtype_info(dtype).name)}},
-             {.inputs = [=](SearchedTile& site) { site.own_call().units.p_cast = Dtype::f32; },
-              .result = [=](const SearchedTile& site,
-                            Estimate& p) { round_to(dtype, site.call->units.p_scale, p); },
-              .widens = true}});
-    }
-    return candidates;
-}
-
 /// Where a key is hidden P is 0: what is added to it is what it is instead.
 Generator hidden_cells_hold(const char* what, const Expr& held) {
     return told({"masked cells hold", what},
@@ -195,20 +58,6 @@ std::vector<Candidate> inf_minus_inf(const Evidence&) {
             p.error.row(i).setZero();
         }
     }});
-}
-
-bool is_scaled(const Evidence& evidence) {
-    return evidence.units().p_scale != 1;
-}
-
-std::vector<Candidate> p_scale_missing(const Evidence& evidence) {
-    if (!is_scaled(evidence)) return {};
-    return always({.inputs = [](SearchedTile& site) { site.own_call().units.p_scale = 1; },
-                   .result =
-                       [scale = evidence.units().p_scale](const SearchedTile&, Estimate& p) {
-                           p.value /= scale;
-                           p.error /= scale;
-                       }});
 }
 
 /// Beyond the range of its type P is NaN or infinite. It may have been scaled by too much.
@@ -403,36 +252,19 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
     return candidates;
 }
 
+bool is_backward(const Evidence& evidence) {
+    return evidence.problem().direction == Direction::backward;
+}
+
 }  // namespace
 
 std::vector<Cause> probability_causes() {
     const std::vector<Stage> p = {Stage::p};
     return {
-        {"p_of_old_max", "recurrence", p, "P is computed with the maximum before the tile",
-         "which of the two maxima the exponential subtracts",
-         all_of({rewrites({{var::m, var::m_before}}),
-                 rewrites({{var::m, if_any(1 / var::m_before, var::m_before)}})}),
-         "--input ramped"},
         {"inf_minus_inf", "guards", p, "rows that saw no key yet subtract -inf from -inf",
          "a guard for rows whose maximum is -inf", inf_minus_inf, "--causal with seqlen_q above seqlen_kv"},
         {"masked_p_not_zero", "mask geometry", p, "P of masked keys is not 0",
          "what is stored to P where the mask hides a key", masked_p_not_zero()},
-        {"exp_base", "constants", p, "the argument of the exponential has a constant too many or too few",
-         "log2(e): exp2 takes scores times log2(e), exp takes them as they are", exp_base},
-        {"exponent_rounded", "precision", p, "the argument of the exponential is rounded to a narrow type",
-         "the type of s - m before the exponential", exponent_rounded},
-        {"exp_clamped", "guards", p, "the argument of the exponential is clamped from below",
-         "the clamp before the exponential", exp_clamped, "--causal"},
-        {"undeclared_cast",
-         "precision",
-         p,
-         "P is rounded to a narrower type than the dump declares",
-         "declare cast of /tiles/p where it is meant",
-         undeclared_cast,
-         {},
-         true},
-        {"p_scale_missing", "fp8 scale", p, "P is not multiplied with its scale before its cast",
-         "the scale of P before the cast", p_scale_missing},
         {"p_not_saturated", "precision", p, "P beyond the range of its type is not saturated",
          "the scale of P and the saturation of its cast", p_not_saturated},
         {"p_saturated", "precision", p, "P beyond the range of its type is cut to its largest number",
@@ -447,6 +279,12 @@ std::vector<Cause> probability_causes() {
          non_finite_replaced},
         {"p_of_partial_max", "reduction", p, "lanes subtract a maximum of part of the row",
          "how the maximum gets back to all lanes of a row after its reduction", p_of_partial_max},
+        {"maximum_for_lse",
+         "recurrence",
+         {Stage::p},
+         "P is computed with a maximum in place of lse",
+         "what is subtracted from the scores in the backward pass",
+         where_declared(is_backward, rewrites({{var::m, var::m_tile}}))},
     };
 }
 

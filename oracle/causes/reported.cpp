@@ -57,11 +57,13 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.legal = found.cause->legal && !is_in_places;
     if (is_in_places) cause.look_at = "the condition under which it is done: a declaration holds everywhere";
     cause.race_alike = found.cause->race_alike || found.candidate.race_alike;
-    cause.stage = found.acts;
+    const auto& made = found.candidate.made;
+    const bool is_made_before = made && found.scope == Scope::everywhere;
+    cause.stage = is_made_before ? made->first : found.acts;
     cause.scope = found.scope;
     std::vector<Change> changes = evidence.beneath;
     changes.insert(changes.end(), evidence.known.begin(), evidence.known.end());
-    changes.push_back(found.candidate.change);
+    changes.push_back(is_made_before ? made->second : found.candidate.change);
     cause.changes = std::make_shared<const std::vector<Change>>(std::move(changes));
     cause.elements = evidence.compared;
     cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);

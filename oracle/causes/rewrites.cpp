@@ -51,15 +51,4 @@ Generator all_of(std::vector<Generator> all) {
     };
 }
 
-Generator rescaled_by(const Expr& factor) {
-    const std::vector<Rewrite> rescaling = {{var::factor, factor}};
-    return [=](const Evidence& evidence) {
-        std::vector<Candidate> candidates = always(rewritten(rescaling));
-        if (evidence.acts != Stage::l || evidence.observed != Stage::o) return candidates;
-        candidates.push_back({{{"of", "l and acc"}}, rewritten(rescaling)});
-        candidates.back().change.rescaling = rescaling;
-        return candidates;
-    };
-}
-
 }  // namespace tilescope

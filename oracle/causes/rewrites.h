@@ -24,9 +24,6 @@ Generator where_declared(bool (*declared)(const Evidence&), Generator generate);
 /// With a parameter more.
 Generator told(CauseParameter parameter, Generator generate, int free_parameters = 0);
 Generator all_of(std::vector<Generator> all);
-/// Another factor of the state that it is made in, and where neither was dumped of both l and acc, which kernels rescale by
-/// one factor.
-Generator rescaled_by(const Expr& factor);
 
 inline Expr number(double value) {
     return Expr::of_real(value);

@@ -13,73 +13,6 @@ namespace tilescope {
 
 namespace {
 
-bool is_scaled_after_products(const Evidence& evidence) {
-    const Units& units = evidence.units();
-    const SideInputs& side = evidence.world->recording().side_inputs();
-    if (side.descale_q.empty() && side.descale_k.empty()) return false;
-    return !units.q_dequantised || !units.k_dequantised;
-}
-
-/// Another sm_scale, or all that the products are scaled by once more or less: kernels multiply sm_scale and descales first.
-Generator other_scale(const Expr& sm_scale, const Expr& scaled) {
-    return all_of({rewrites({{var::sm_scale, sm_scale}}),
-                   where_declared(is_scaled_after_products,
-                                  told({"with", "its descales"}, rewrites({{var::scaled, scaled}})))});
-}
-
-std::vector<NamedConstant> scales_of_padded_head_dims(const Evidence& evidence) {
-    std::vector<NamedConstant> scales;
-    const std::int64_t d = evidence.problem().head_dim;
-    std::vector<std::int64_t> tried = {d};
-    for (const std::int64_t multiple : {16, 32, 64, 128, 256}) {
-        const std::int64_t padded = (d + multiple - 1) / multiple * multiple;
-        if (std::ranges::find(tried, padded) != tried.end()) continue;
-        tried.push_back(padded);
-        // A factor of a half is as good an explanation.
-        const double factor = std::sqrt(double(d) / double(padded));
-        const bool is_power = factor == 0.5 || factor == 0.25;
-        scales.push_back({digits(padded), factor, is_power ? 1 : 0});
-    }
-    return scales;
-}
-
-/// What the dump shows; without it, all that are known.
-std::vector<NamedConstant> constants_of_products(const Evidence& evidence) {
-    if (!evidence.direct()) return known_constants(evidence);
-    std::vector<Sample> samples;
-    for (const BareScore& score : bare_scores(evidence))
-        samples.push_back({score.got, score.expected, score.error});
-    const auto ratio = ratio_of(samples);
-    if (!ratio) return {};
-    return {named(evidence, ratio->value, ratio->uncertainty)};
-}
-
-bool is_finished_otherwise(const Evidence& evidence) {
-    return evidence.call().capped() || evidence.call().biased();
-}
-
-/// Without its cap, a score that is dumped in units of the cap is the scaled one in these units, or the sum
-/// of products itself.
-std::vector<Candidate> cap_missing(const Evidence& evidence) {
-    if (!evidence.call().capped()) return {};
-    const auto uncap = [](SearchedTile& site) { site.own_call().problem.logits_soft_cap = 0; };
-    std::vector<Candidate> candidates = always({.inputs = uncap});
-    const Units& units = evidence.units();
-    if (units.s_scaled || !units.s_capped) return candidates;
-    const auto rescale = [cap = evidence.problem().logits_soft_cap](const SearchedTile& site, Estimate& s) {
-        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-                const double by = cap / unit_of(*site.call, site.first_row + i, site.first_key + j);
-                s.value(i, j) *= by;
-                s.error(i, j) = s.error(i, j) * by + 4 * u_f32 * std::abs(s.value(i, j));
-                if (std::isinf(s.value(i, j))) s.error(i, j) = 0;
-            }
-        }
-    };
-    candidates.push_back({{{"scores", "not scaled either"}}, {.inputs = uncap, .result = rescale}});
-    return candidates;
-}
-
 /// What is masked first and capped then is -cap.
 std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
     if (!evidence.call().capped()) return {};
@@ -257,19 +190,6 @@ std::vector<Candidate> keys_skipped(const Evidence& evidence) {
 std::vector<Cause> score_causes() {
     const std::vector<Stage> s = {Stage::s};
     return {
-        {"scale_missing", "constants", s, "the scores are not multiplied with sm_scale",
-         "the product with sm_scale after q k", other_scale(1, var::scaled / var::score_unit)},
-        {"scale_twice", "constants", s, "the scores are multiplied with sm_scale twice",
-         "sm_scale: once in q, or after q k, not both",
-         other_scale(var::sm_scale * var::sm_scale, var::scaled * var::score_unit)},
-        {"scale_inverted", "constants", s, "the scores are divided by sm_scale",
-         "whether the argument is a scale or its inverse", rewrites({{var::sm_scale, 1 / var::sm_scale}})},
-        {"scale_of_padded_head_dim", "constants", s, "sm_scale is computed from the padded head_dim",
-         "the head_dim that 1 / sqrt(head_dim) takes",
-         rewrites_with("head_dim", scales_of_padded_head_dims,
-                       {{var::sm_scale, var::sm_scale * var::constant}})},
-        {"cap_missing", "constants", s, "the soft cap is not applied", "where tanh of the score is taken",
-         cap_missing},
         {"cap_after_mask", "order", s, "the mask is applied before the soft cap, which makes -inf finite",
          "the order of mask and soft cap", cap_after_mask},
         {skipped_kv_tile_name, "trip / tile", s, "a KV tile does not count",
@@ -280,14 +200,8 @@ std::vector<Cause> score_causes() {
          "the bound of the loads along head_dim", dot_runs_on},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
-        {"score_constant", "constants", s, "the scores are multiplied with a constant too many",
-         "the factors between q k and the exponential",
-         all_of({rewrites_with("factor", constants_of_products,
-                               {{var::sm_scale, var::sm_scale * var::constant}}, true),
-                 where_declared(is_finished_otherwise,
-                                told({"of", "the finished score"},
-                                     rewrites_with("factor", constants_of_results,
-                                                   {{var::result, var::result * var::constant}}, true)))})},
+        {"tail_not_masked", "tail", s, "keys past seqlen_kv are not masked: they take part like any other",
+         "the mask of the last KV tile", tail_not_masked, "seqlen_kv that no tile divides"},
     };
 }
 

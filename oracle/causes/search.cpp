@@ -225,7 +225,7 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
         const std::int64_t explained = evidence.wrong_elements - one.left;
         if (one.cause->legal) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
-        if (one_number && one.acts != evidence.observed) return true;
+        if (one_number && (one.acts != evidence.observed || one.candidate.is_made_before)) return true;
         if (is_from_afar(one) &&
             (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
             return true;

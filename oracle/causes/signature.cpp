@@ -27,12 +27,6 @@ double rounded_to(Dtype dtype, double value) {
 
 namespace {
 
-double truncated_to(Dtype dtype, double value) {
-    const std::uint32_t code = encode(dtype, std::abs(value));
-    const bool is_beyond = double(decode(dtype, code)) > std::abs(value);
-    return std::copysign(double(decode(dtype, is_beyond ? code - 1 : code)), value);
-}
-
 /// Where the error leaves two numbers of the cast, both are right.
 template <class Cast>
 void cast_with(const Cast& cast, double scale, Estimate& estimate) {
@@ -58,10 +52,6 @@ void cast_with(const Cast& cast, double scale, Estimate& estimate) {
 
 void round_to(Dtype dtype, double scale, Estimate& estimate) {
     cast_with([=](double value) { return rounded_to(dtype, value); }, scale, estimate);
-}
-
-void truncate_to(Dtype dtype, double scale, Estimate& estimate) {
-    cast_with([=](double value) { return truncated_to(dtype, value); }, scale, estimate);
 }
 
 std::vector<NamedConstant> known_constants(const Evidence& evidence) {
@@ -97,12 +87,6 @@ std::vector<NamedConstant> known_constants(const Evidence& evidence) {
     return constants;
 }
 
-std::vector<NamedConstant> bases_but(LogBase declared) {
-    const bool is_two = declared == LogBase::two;
-    return {{"2 where e is declared", std::numbers::log2e, is_two ? 1 : 0},
-            {"e where 2 is declared", std::numbers::ln2, is_two ? 0 : 1}};
-}
-
 NamedConstant named(const Evidence& evidence, double value, double tolerance) {
     for (const NamedConstant& known : known_constants(evidence)) {
         if (std::abs(value / known.value - 1) <= tolerance) return known;
@@ -115,25 +99,6 @@ double median_of(std::vector<double> values) {
     const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
     return *middle;
-}
-
-std::optional<Ratio> constant_ratio(const Evidence& evidence) {
-    std::vector<Sample> samples;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            if (!seen.wrong[std::size_t(i)]) continue;
-            samples.push_back(
-                {seen.got.data()[i], seen.expected.value.data()[i], seen.expected.error.data()[i]});
-        }
-    }
-    return ratio_of(samples);
-}
-
-std::vector<NamedConstant> constants_of_results(const Evidence& evidence) {
-    if (!evidence.direct()) return known_constants(evidence);
-    const auto ratio = constant_ratio(evidence);
-    if (!ratio) return {};
-    return {named(evidence, ratio->value, ratio->uncertainty)};
 }
 
 std::optional<Ratio> ratio_of(const std::vector<Sample>& samples) {

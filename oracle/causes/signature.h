@@ -26,9 +26,6 @@ struct NamedConstant {
 /// ln2, log2e, roots of head_dim, scales and what they are squared or inverted.
 std::vector<NamedConstant> known_constants(const Evidence& evidence);
 
-/// Of logarithms that are declared to one base, the factors of another one, and to the base that is declared.
-std::vector<NamedConstant> bases_but(LogBase declared);
-
 /// The name of `value`, or its digits where it is off every known constant by more than `tolerance`,
 /// relative.
 NamedConstant named(const Evidence& evidence, double value, double tolerance);
@@ -39,9 +36,6 @@ struct Ratio {
     double value = 1;
     double uncertainty = 0;
 };
-std::optional<Ratio> constant_ratio(const Evidence& evidence);
-/// That factor; where the stage was not dumped itself, all that are known.
-std::vector<NamedConstant> constants_of_results(const Evidence& evidence);
 
 /// A wrong element beside what is expected of it, and how much that may be off.
 struct Sample {
@@ -84,9 +78,6 @@ double rounded_to(Dtype dtype, double value);
 /// The estimate after a cast of value times `scale` to `dtype`; infinite beyond its range. Where its error
 /// leaves open to which of two numbers it is rounded, both pass.
 void round_to(Dtype dtype, double scale, Estimate& estimate);
-
-/// The same of a cast that cuts digits off instead of rounding.
-void truncate_to(Dtype dtype, double scale, Estimate& estimate);
 
 /// P beyond the range of its type is the largest number of the type.
 void cut_to_range(const SearchedTile& site, Estimate& p);

@@ -37,11 +37,6 @@ std::vector<Candidate> sink_missing_at_start(const Evidence& evidence) {
         evidence.acts, [](const SearchedTile&) { return -infinity; }, 0));
 }
 
-std::vector<Candidate> sink_missing_at_end(const Evidence& evidence) {
-    if (!joins(evidence, AttentionSink::last)) return {};
-    return always({.inputs = [](SearchedTile& site) { site.own_call().problem.sink = AttentionSink::none; }});
-}
-
 std::vector<Candidate> sink_twice(const Evidence& evidence) {
     if (joins(evidence, AttentionSink::first))
         return always(starts_with(

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "oracle/causes/signature.h"
-
 namespace tilescope {
 
 namespace {

@@ -9,11 +9,6 @@ namespace tilescope {
 
 namespace {
 
-/// The P that is added up.
-Estimate& summed(SearchedTile& site) {
-    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
-}
-
 /// Differences that wrong rows of first tiles have in common.
 std::vector<Candidate> l_starts_at(const Evidence& evidence) {
     std::vector<double> values = {1};
@@ -49,33 +44,8 @@ std::vector<Candidate> l_starts_at(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> l_of_part_of_row(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const Places& part : parts_of(evidence.problem().block_n)) {
-        candidates.push_back({{{"columns", to_string(part)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       Estimate& p = summed(site);
-                                       for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
-                                           if (part.contains(j)) continue;
-                                           p.value.col(j).setZero();
-                                           p.error.col(j).setZero();
-                                       }
-                                   }},
-                              2});
-    }
-    return candidates;
-}
-
 bool has_p_of_tile_max(const Evidence& evidence) {
     return evidence.units().p_of_tile_max;
-}
-
-std::vector<NamedConstant> powers_of_two(const Evidence&) {
-    std::vector<NamedConstant> powers;
-    for (const double n : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125, 0.0625, 0.03125})
-        powers.push_back({digits(n), n});
-    return powers;
 }
 
 std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
@@ -106,35 +76,6 @@ std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
     return always({.inputs = [](SearchedTile& site) { site.own_call().units.l_sums_cast_p = false; }});
 }
 
-std::vector<Candidate> l_of_several_rows(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const std::int64_t most = evidence.problem().block_m;
-    for (std::int64_t rows = 2; rows <= most; rows *= 2) {
-        for (std::int64_t step = 1; rows * step <= most; step *= 2) {
-            candidates.push_back({{{"group", digits(rows)}, {"step", digits(step)}},
-                                  {.inputs =
-                                       [=](SearchedTile& site) {
-                                           Estimate& p = summed(site);
-                                           const Estimate old = p;
-                                           for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
-                                               const Eigen::Index first =
-                                                   i / (rows * step) * (rows * step) + i % step;
-                                               p.value.row(i).setZero();
-                                               p.error.row(i).setZero();
-                                               for (std::int64_t n = 0; n < rows; ++n) {
-                                                   const Eigen::Index other = first + n * step;
-                                                   if (other >= old.value.rows()) break;
-                                                   p.value.row(i) += old.value.row(other);
-                                                   p.error.row(i) += old.error.row(other);
-                                               }
-                                           }
-                                       }},
-                                  step > 1 ? 2 : 1});
-        }
-    }
-    return candidates;
-}
-
 /// The value that rows share whose sum should be less.
 std::vector<NamedConstant> least_sums(const Evidence& evidence) {
     std::map<double, int> count;
@@ -156,13 +97,6 @@ std::vector<NamedConstant> least_sums(const Evidence& evidence) {
 std::vector<Cause> sum_causes() {
     const std::vector<Stage> l = {Stage::l};
     return {
-        {"l_not_rescaled", "recurrence", l, "the row sum is not rescaled when the running maximum rises",
-         "l *= exp(m_old - m_new)", rescaled_by(1), "--input ramped"},
-        {"l_rescaled_inversely", "recurrence", l, "the row sum is rescaled by exp(m_new - m_old)",
-         "the order of the two maxima in the rescaling factor",
-         rescaled_by(if_any(var::factor, 1 / var::factor)), "--input ramped"},
-        {"l_rescaled_twice", "recurrence", l, "the row sum is rescaled twice", "l *= exp(m_old - m_new)",
-         rescaled_by(var::factor * var::factor), "--input ramped"},
         {"tile_not_rescaled",
          "recurrence",
          {Stage::l, Stage::acc},
@@ -172,8 +106,6 @@ std::vector<Cause> sum_causes() {
                         rewrites({{var::p, if_any(var::p, var::p * exp(var::m - var::m_tile))},
                                   {var::p_operand,
                                    if_any(var::p_operand, var::p_operand * exp(var::m - var::m_tile))}}))},
-        {"l_not_carried", "recurrence", l, "the row sum starts anew in every KV tile",
-         "the sum with the one before the tile", rewrites({{var::l_before, 0}, {var::factor, 0}})},
         {"l_starts_at", "recurrence", l, "the row sum starts at a number instead of 0",
          "the initial value of the row sum", l_starts_at},
         {"tail_counted",
@@ -199,13 +131,6 @@ std::vector<Cause> sum_causes() {
          l_of_uncast_p,
          {},
          true},
-        {"l_counted_n_times", "reduction", l, "the sum of a tile is added several times, or a part of it",
-         "the lanes that hold the same sum when it is reduced",
-         rewrites_with("n", powers_of_two, {{var::p_summed, var::p_summed * var::constant}})},
-        {"l_of_part_of_row", "reduction", l, "the row sum covers part of the row's columns",
-         "the lanes that the sum is reduced over", l_of_part_of_row},
-        {"l_of_several_rows", "reduction", l, "several rows share one sum",
-         "the lanes that the sum is reduced over", l_of_several_rows},
         {"l_floored", "guards", l, "the row sum has a least value", "the guard of the row sum",
          rewrites_with("at", least_sums, {{var::result, larger_of(var::result, var::constant)}})},
     };

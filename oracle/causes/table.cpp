@@ -27,13 +27,11 @@ bool is_among(std::span<const std::string_view> names, const Cause& cause) {
 const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
-        for (const auto part : {operand_causes,     mask_causes,      score_causes,
-                                bias_causes,        layout_causes,    max_causes,
-                                probability_causes, sum_causes,       accumulator_causes,
-                                output_causes,      lse_causes,       gradient_causes,
-                                precision_causes,   coverage_causes,  fragment_causes,
-                                address_causes,     tile_read_causes, output_address_causes,
-                                past_end_causes,    store_causes,     place_causes}) {
+        for (const auto part :
+             {named_formula_causes, operand_causes, score_causes, layout_causes, max_causes,
+              probability_causes, sum_causes, accumulator_causes, output_causes, precision_causes,
+              coverage_causes, fragment_causes, address_causes, tile_read_causes, output_address_causes,
+              past_end_causes, store_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part :

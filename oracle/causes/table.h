@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "oracle/causes/evidence.h"
@@ -29,7 +31,10 @@ struct Candidate {
     std::string where = {};
     double bits = 0;
     std::vector<std::string> parts = {};
-    bool race_alike = false;  ///< as Cause has it
+    bool race_alike = false;      ///< as Cause has it
+    bool is_made_before = false;  ///< in a stage before the one that it was found in
+    /// The same in the stage that it is made in, if that is another one than it was found in.
+    std::optional<std::pair<Stage, Change>> made = {};
 };
 
 /// A row of the table of causes.
@@ -74,18 +79,15 @@ const Cause& cause_named(std::string_view name);
 FoundCause told_of(const Cause& row, Stage observed);
 
 // The rows of all_causes(), a part of the kernel each.
+std::vector<Cause> named_formula_causes();
 std::vector<Cause> operand_causes();
 std::vector<Cause> score_causes();
-std::vector<Cause> bias_causes();
-std::vector<Cause> mask_causes();
 std::vector<Cause> layout_causes();
 std::vector<Cause> max_causes();
 std::vector<Cause> probability_causes();
 std::vector<Cause> sum_causes();
 std::vector<Cause> accumulator_causes();
 std::vector<Cause> output_causes();
-std::vector<Cause> lse_causes();
-std::vector<Cause> gradient_causes();
 std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();

@@ -147,8 +147,8 @@ struct Diagnosis {
     std::vector<std::string> places;       ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
     std::optional<WrongThreads> threads;   ///< of the first wrong stage, where they tell right from wrong
     std::optional<Prediction> prediction;  ///< of predict(), where it was asked
-    std::string separate_with;         ///< options of tile-run that would tell ties apart; "" without ties
-    std::vector<Stage> record_next;    ///< not recorded, and would tell ties apart; empty without ties
+    std::string separate_with;       ///< options of tile-run that would tell ties apart; "" without ties
+    std::vector<Stage> record_next;  ///< not recorded, and would tell ties, or a load from its reader, apart
     std::vector<StageAnswer> answers;  ///< of each stage that diverges by itself, in order of computation
     SearchEnd end;  ///< how the search for all of this ended, where that was before its end
 

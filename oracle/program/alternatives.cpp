@@ -90,10 +90,32 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
         if (program.axes[i].block < 0) continue;
         const int block = program.axes[i].block;
         all.push_back({build.of_two(ProgramOp::rest, build.axis(int(i)), block), is_own ? 1.0 : 3.0});
-        all.push_back({build.of_two(ProgramOp::minus, index, block), is_own ? 1.0 : 3.0});
+        // Around the end of the block.
+        if (is_own) {
+            const int begin = build.of_two(ProgramOp::times, build.block_of(int(i)), block);
+            const int next = build.of_two(ProgramOp::rest, build.moved(build.within_block(int(i)), 1), block);
+            all.push_back({build.of_two(ProgramOp::plus, begin, next), 3});
+        }
+        const int before = build.of_two(ProgramOp::minus, index, block);
+        all.push_back({before, is_own ? 1.0 : 3.0});
+        // The first block is its own.
+        if (is_own)
+            all.push_back(
+                {build.of_two(ProgramOp::larger, before, build.of_two(ProgramOp::rest, index, block)), 2});
         all.push_back({build.of_two(ProgramOp::plus, index, block), is_own ? 1.0 : 3.0});
     }
     const ProgramNode node = program.node(index);
+    if (node.op == ProgramOp::plus && program.node(node.of[0]).op == ProgramOp::times) {
+        // x X + y as y E + x, of whose x there are E.
+        const int x = program.node(node.of[0]).of[0];
+        const int of = program.axis_of(x);
+        if (of >= 0)
+            all.push_back(
+                {build.of_two(
+                     ProgramOp::plus,
+                     build.of_two(ProgramOp::times, node.of[1], program.axes[std::size_t(of)].extent), x),
+                 1});
+    }
     if (node.op != ProgramOp::quotient && node.op != ProgramOp::rest) return all;
     const bool divides = node.op == ProgramOp::quotient;
     all.push_back({build.of_two(divides ? ProgramOp::rest : ProgramOp::quotient, node.of[0], node.of[1])});
@@ -193,11 +215,30 @@ std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& p
         read.list[rows] =
             build.of_two(ProgramOp::plus, first, build.of_two(ProgramOp::quotient, address, cols));
         read.list[rows + 1] = build.of_two(ProgramOp::rest, address, cols);
-        all.push_back({build.add(read), bits});
+        // A tile is filled up with zeros.
+        const int is_inside =
+            build.of_two(ProgramOp::less, read.list[rows], program.axes[std::size_t(along)].extent);
+        all.push_back({build.chosen(build.add(read), is_inside, build.real(0)), bits});
     };
     const auto linear = [&](int outer, int by, int inner) {
         return build.of_two(ProgramOp::plus, build.of_two(ProgramOp::times, outer, by), inner);
     };
+    // Squares of rows and columns, each transposed in its place.
+    for (const std::int64_t size : {8, 16, 32}) {
+        const int n = build.whole(size);
+        const auto corner = [&](int x) {
+            return build.of_two(ProgramOp::times, build.of_two(ProgramOp::quotient, x, n), n);
+        };
+        const auto exchanged = [&](int own, int other) {
+            return build.of_two(ProgramOp::plus, corner(own), build.of_two(ProgramOp::rest, other, n));
+        };
+        ProgramNode read = node;
+        read.list[rows] = build.of_two(ProgramOp::plus, first, exchanged(row, col));
+        read.list[rows + 1] = exchanged(col, row);
+        const int is_inside =
+            build.of_two(ProgramOp::less, read.list[rows], program.axes[std::size_t(along)].extent);
+        all.push_back({build.chosen(build.add(read), is_inside, build.real(0)), 3});
+    }
     at(linear(col, block, row), 2);
     at(linear(col, cols, row), 2);
     at(linear(row, block, col), 2);

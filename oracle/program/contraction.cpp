@@ -116,8 +116,8 @@ Uncertain largest_of_row(const double* terms, const double* errors, std::int64_t
     double upper = most;
     double lower = most;
     for (std::int64_t i = 0; i < count; ++i) {
-        if (std::isnan(terms[i])) return {terms[i], 0};
         const double error = errors == nullptr ? 0 : errors[i];
+        if (std::isnan(terms[i])) return {terms[i], error};
         most = std::max(most, terms[i]);
         upper = std::max(upper, terms[i] + error);
         lower = std::max(lower, terms[i] - error);
@@ -206,7 +206,7 @@ Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<in
             // What an error of infinity or NaN says of a number: nothing is known of it.
             const double off =
                 std::isnan(error.data()[k]) ? std::numeric_limits<double>::infinity() : error.data()[k];
-            sums.error[std::size_t(first + k)] = std::isfinite(number) ? off : 0;
+            sums.error[std::size_t(first + k)] = std::isfinite(number) || std::isinf(off) ? off : 0;
         }
     }
     std::vector<int> sorted = sum_order.axes;

@@ -53,6 +53,9 @@ struct ProgramOptions {
     std::int64_t searched_elements = 300'000'000;
     /// The search tells what explains a part of what is wrong, where nothing explains all of it.
     bool tells_parts = false;
+    /// Whether kernels are known to compute a stage so: `value`, a node, in the place of its formula, or of what it starts from. Such
+    /// mistakes are likelier, and tried first; null: none are known.
+    std::function<bool(const Program&, int stage, int value, bool is_start)> is_known_mistake = {};
     /// Most bytes of memory for stages.
     std::int64_t memory = std::int64_t(4) << 30;
 };

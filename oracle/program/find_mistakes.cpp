@@ -24,6 +24,9 @@ constexpr double bits_of_other_stage = 2;
 constexpr double bits_of_open = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
+constexpr double bits_of_known_as_short = 3;
+/// Of what kernels are known to do.
+constexpr double bits_of_known = -4;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
 
@@ -44,6 +47,10 @@ class Rewritten {
     ProgramArray declared_;
 };
 
+double as_short(bool is_known) {
+    return is_known ? bits_of_known_as_short : bits_of_as_short;
+}
+
 class MistakeSearch {
  public:
     MistakeSearch(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
@@ -63,7 +70,8 @@ class MistakeSearch {
         for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
         // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
         const SolvedRewrites solved(searched_);
-        const std::vector<ProgramRewrite> of_all = solved.all();
+        std::vector<ProgramRewrite> of_all = solved.all();
+        price(of_all);
         try_out(of_all);
         std::vector<ProgramRewrite> rewrites;
         // Of as short ones those of the stage itself first.
@@ -71,10 +79,15 @@ class MistakeSearch {
             for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
                 rewrites.push_back(std::move(rewrite));
         }
-        try_out(std::move(rewrites));
+        price(rewrites);
+        try_out(rewrites);
         if (found_.empty() && searched_.options().tells_parts && !is_cut_off_) {
             for (const ProgramRewrite& rewrite : of_all) keep_part(found_of(rewrite));
-            for (const ProgramRewrite& rewrite : solved.of_halves()) keep_part(found_of(rewrite));
+            std::vector<ProgramRewrite> of_halves = solved.of_halves();
+            price(of_halves);
+            for (const ProgramRewrite& rewrite : of_halves) keep_part(found_of(rewrite));
+            for (const ProgramRewrite& rewrite : rewrites)
+                if (rewrite.is_known) keep_part(found_of(rewrite));
         }
         FoundMistakes found{best(), searched_.sets_none_apart(), besides(), is_cut_off_, nullptr};
         found.program = std::make_shared<const Program>(program_);
@@ -95,11 +108,10 @@ class MistakeSearch {
             is_cut_off_ = true;
             return {};
         }
-        const bool is_none = std::isnan(program_.node(found.rewrite.value).number);
         const Rewritten with(program_, found.rewrite, found.dtype);
         try {
-            return in_tiles ? searched_.outcome_in_tiles(found.rewrite.stage, is_none, share)
-                            : searched_.outcome_in_parts(found.rewrite.stage, is_none, share);
+            return in_tiles ? searched_.outcome_in_tiles(found.rewrite.stage, share)
+                            : searched_.outcome_in_parts(found.rewrite.stage, share);
         } catch (const Error&) {
             // It needs too much memory at once.
             is_cut_off_ = true;
@@ -107,21 +119,31 @@ class MistakeSearch {
         }
     }
 
-    double bits_of(const ProgramRewrite& rewrite) const {
-        return rewrite.bits + (rewrite.stage == searched_.wrong() ? 0 : bits_of_other_stage);
+    /// What is known of kernels, and in which stage it is, added to their bits.
+    void price(std::vector<ProgramRewrite>& rewrites) const {
+        const auto& is_known = searched_.options().is_known_mistake;
+        for (ProgramRewrite& rewrite : rewrites) {
+            if (rewrite.stage != searched_.wrong()) rewrite.bits += bits_of_other_stage;
+            rewrite.is_known = is_known && is_known(program_, rewrite.stage, rewrite.value, rewrite.is_start);
+            if (rewrite.is_known) rewrite.bits += bits_of_known;
+        }
+        std::ranges::stable_sort(rewrites, {}, &ProgramRewrite::bits);
     }
     Found found_of(const ProgramRewrite& rewrite) const {
         return {rewrite,
                 rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
-                {.stage = rewrite.stage, .slot = rewrite.slot, .bits = bits_of(rewrite)}};
+                {.stage = rewrite.stage,
+                 .slot = rewrite.slot,
+                 .bits = rewrite.bits,
+                 .is_known = rewrite.is_known}};
     }
 
     /// The shorter ones first, until none that is left is as short as one that explains it. What explains the parts is held against the
     /// tiles, and where it holds is read from these.
-    void try_out(std::vector<ProgramRewrite> rewrites) {
-        std::ranges::stable_sort(rewrites, {}, [&](const ProgramRewrite& one) { return bits_of(one); });
+    void try_out(const std::vector<ProgramRewrite>& rewrites) {
         for (const ProgramRewrite& rewrite : rewrites) {
-            if (bits_of(rewrite) > shortest_ + bits_of_as_short || looked_at_ == most_looked_at) break;
+            if (rewrite.bits > shortest_ + bits_of_known_as_short || looked_at_ == most_looked_at) break;
+            if (rewrite.bits > shortest_ + as_short(rewrite.is_known)) continue;
             Found found = found_of(rewrite);
             if (!outcome_of(found, false).is_possible) continue;
             ++looked_at_;
@@ -152,6 +174,10 @@ class MistakeSearch {
     /// False: it does not explain so much of the tiles.
     bool complete(Found& found, double share = most_of_wrong) {
         const RewriteOutcome outcome = outcome_of(found, true, share);
+        {
+            const Rewritten with(program_, found.rewrite, found.dtype);
+            found.mistake.is_narrower = searched_.narrower_type().has_value();
+        }
         if (!outcome.is_possible) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
@@ -184,9 +210,9 @@ class MistakeSearch {
         }
         mistake.explained = 1 - double(otherwise + outcome.apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
-        // A list of the wrong elements would be a description as well; where tolerances are wide much explains them.
-        return 2 * mistake.bits <= listing_bits(outcome.wrong, mistake.elements) &&
-               mistake.bits <= outcome.evidence;
+        // A list of the wrong elements, a bit for each, would be a description as well; where tolerances are wide much explains them.
+        const double listed = listing_bits(outcome.wrong, mistake.elements) + double(outcome.wrong);
+        return 2 * mistake.bits <= listed && mistake.bits <= outcome.evidence;
     }
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.
@@ -205,7 +231,7 @@ class MistakeSearch {
         here.rewrite.stage = here.mistake.stage = searched_.wrong();
         here.rewrite.value = build.with_node(wrong.value, read, found.rewrite.value);
         here.dtype = wrong.dtype;
-        here.mistake.bits = found.rewrite.bits + bits_of_other_stage;
+        here.mistake.bits = found.rewrite.bits;
         return here;
     }
 
@@ -287,8 +313,8 @@ class MistakeSearch {
                                  [](const Found& part) { return part.mistake.explained; });
         for (const Found& found : found_.empty() ? parts_ : found_) {
             const ProgramMistake& mistake = found.mistake;
-            const bool is_as_short =
-                all.empty() || mistake.is_part || mistake.bits <= all.front().bits + bits_of_as_short;
+            const bool is_as_short = all.empty() || mistake.is_part ||
+                                     mistake.bits <= all.front().bits + as_short(mistake.is_known);
             if (!is_as_short || all.size() == most_told) break;
             const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
@@ -312,6 +338,10 @@ class MistakeSearch {
 };
 
 }  // namespace
+
+double bits_to_choose(const ProgramMistake& mistake) {
+    return mistake.bits - (mistake.is_known ? bits_of_known : 0);
+}
 
 FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
                             ProgramOptions options) {

@@ -14,6 +14,8 @@ namespace tilescope {
 namespace {
 
 constexpr double not_known = std::numeric_limits<double>::infinity();
+/// What stands beyond an array, or was not computed yet: no number, of which nothing is known.
+constexpr Uncertain beyond{std::numeric_limits<double>::quiet_NaN(), not_known};
 
 double whole_of_two(ProgramOp op, double x, double y) {
     switch (op) {
@@ -383,9 +385,9 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
         const std::vector<std::int64_t> strides = strides_of(shape);
         for (std::size_t i = 0; i < node.list.size(); ++i)
             add(value(node.list[i], ranges), 0, shape[i], strides[i]);
-        return combined<1>({&addresses}, true, [&](const auto& of) {
-            return Uncertain{of[0].value < 0 ? std::nan("") : element_of(input, std::int64_t(of[0].value)),
-                             0};
+        const bool are_inside = std::ranges::none_of(addresses.value, [](double at) { return at < 0; });
+        return combined<1>({&addresses}, are_inside, [&](const auto& of) -> Uncertain {
+            return of[0].value < 0 ? beyond : Uncertain{element_of(input, std::int64_t(of[0].value)), 0};
         });
     }
     const StoredStage& stage = *stored_[std::size_t(node.what)];
@@ -404,7 +406,7 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
         state = 0;
     }
     return combined<1>({&addresses}, false, [&](const auto& of) -> Uncertain {
-        if (of[0].value < 0) return {std::nan(""), 0};
+        if (of[0].value < 0) return beyond;
         const auto address = std::int64_t(of[0].value);
         return stage.states[std::size_t(state + address / size)].at(address % size);
     });

@@ -62,7 +62,9 @@ struct ProgramMistake {
     double healthy = 0;         ///< share that is as expected by the program
     double bits = 0;            ///< length of the description
     bool is_none = false;       ///< what is stored is no number by it
+    bool is_known = false;      ///< kernels are known to do it
     bool is_part = false;       ///< it explains a part of what is wrong
+    bool is_narrower = false;   ///< what it leaves are numbers of a narrower type: its tolerance may be wider
 
     // As nodes of FoundMistakes::program.
     int seen_in = -1;    ///< array: the stage that is wrong

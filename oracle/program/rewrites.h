@@ -16,6 +16,7 @@ struct ProgramRewrite {
     double bits = 0;               ///< what it takes to say what and where
     /// What it is that stands otherwise: "index", "factor", "term", "function", "range", ...
     std::string slot{};
+    bool is_known = false;  ///< kernels are known to do it
     bool is_start = false;  ///< `value` is what the state is before the first block
 };
 

@@ -57,7 +57,56 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
     set_none_apart();
 }
 
+namespace {
+
+/// The type whose numbers a formula has; float32 where it is none that can be seen in it.
+Dtype type_of_numbers(const Program& program, int formula) {
+    const ProgramNode& node = program.node(formula);
+    switch (node.op) {
+        case ProgramOp::cast:
+            return Dtype(node.what);
+        case ProgramOp::chosen:
+        case ProgramOp::negative:
+            return type_of_numbers(program, node.of[0]);
+        case ProgramOp::times: {
+            const ProgramNode& factor = program.node(node.of[1]);
+            int exponent = 0;
+            const bool is_power =
+                factor.op == ProgramOp::number && std::frexp(factor.number, &exponent) == 0.5;
+            return is_power ? type_of_numbers(program, node.of[0]) : Dtype::f32;
+        }
+        case ProgramOp::sum:
+            return node.accumulation == Accumulation::fma_f16 ||
+                           node.accumulation == Accumulation::tensor_core_f16
+                       ? Dtype::f16
+                   : node.accumulation == Accumulation::fma_bf16 ? Dtype::bf16
+                                                                 : Dtype::f32;
+        default:
+            return Dtype::f32;
+    }
+}
+
+/// Of what a stage stores.
+Dtype type_of_numbers(const Program& program, const ProgramArray& stage) {
+    const Dtype of_formula = type_of_numbers(program, stage.value);
+    const auto digits = [](Dtype dtype) { return dtype_info(dtype).significand_bits; };
+    return digits(of_formula) < digits(stage.dtype) ? of_formula : stage.dtype;
+}
+
+bool is_number_of(Dtype dtype, double number) {
+    return double(decode(dtype, encode(dtype, number))) == number;
+}
+
+}  // namespace
+
+std::optional<Dtype> SearchedCall::narrower_type() const {
+    const Dtype dtype = type_of_numbers(program_, program_.array(wrong_));
+    const bool is_narrower = dtype_info(dtype).significand_bits < dtype_info(declared_type_).significand_bits;
+    return is_narrower ? std::optional(dtype) : std::nullopt;
+}
+
 void SearchedCall::choose_stages() {
+    declared_type_ = type_of_numbers(program_, program_.array(wrong_));
     rewritten_ = computed_for(program_, &stored_, wrong_);
     known_ = stored_stages(call_, options_, stored_beside(program_, stored_, wrong_));
     goes_round_ = rewritten_.back() > wrong_;
@@ -216,7 +265,7 @@ bool SearchedCall::is_kept_wider() const {
     return dtype != Dtype::f32 && std::ranges::any_of(tiles_, [&](const CallPart& tile) {
                return std::ranges::any_of(tile.elements, [&](const LookedElement& element) {
                    return element.is_known && !element.is_right && std::isfinite(element.got) &&
-                          double(decode(dtype, encode(dtype, element.got))) != element.got;
+                          !is_number_of(dtype, element.got);
                });
            });
 }
@@ -238,14 +287,23 @@ double evidence_of(double off, double error) {
 }
 
 /// What the rewritten program expects of an element.
-void look(const LookedElement& element, Uncertain expected, bool is_none_there, RewriteOutcome& outcome) {
+void look(const LookedElement& element, Uncertain expected, std::optional<Dtype> type,
+          RewriteOutcome& outcome) {
     outcome.apart += !element.is_known && element.is_none ? 1 : 0;
     if (!element.is_known) return;
     ++(element.is_right ? outcome.right : outcome.wrong);
     const bool is_near = is_as_expected(element.got, expected.value, expected.error);
-    const bool is_right = is_near || (is_none_there && std::isnan(element.got) && std::isnan(expected.value));
+    // Of what is computed from what nobody knows, as beyond an array, nothing is expected.
+    const bool is_open = std::isnan(expected.value) && std::isinf(expected.error);
+    const bool is_right = is_near || (std::isnan(element.got) && std::isnan(expected.value) && !is_open);
     if (element.is_right) {
-        if (!is_right) (std::isnan(expected.value) ? outcome.right_open : outcome.broken).push_back(&element);
+        if (!is_right) (is_open ? outcome.right_open : outcome.broken).push_back(&element);
+    } else if (type && std::isfinite(element.got) && !is_number_of(*type, element.got)) {
+        ++outcome.unexplained;
+    } else if (is_near && type && expected.error > 0) {
+        // Of a narrower type it is that a number is one of these that tells.
+        outcome.explained.push_back(&element);
+        outcome.evidence += 2;
     } else if (is_near && expected.error >= element.off) {
         // Within a tolerance only because that became wider.
         ++outcome.swallowed;
@@ -253,20 +311,19 @@ void look(const LookedElement& element, Uncertain expected, bool is_none_there, 
         outcome.explained.push_back(&element);
         outcome.evidence += evidence_of(element.off, expected.error);
     } else {
-        // Nobody knows what stands beyond an array.
-        ++(std::isnan(expected.value) ? outcome.open : outcome.unexplained);
+        ++(is_open ? outcome.open : outcome.unexplained);
     }
 }
 
 }  // namespace
 
-void SearchedCall::replay(const CallPart& part, int stage, bool is_none_there,
-                          RewriteOutcome& outcome) const {
+void SearchedCall::replay(const CallPart& part, int stage, RewriteOutcome& outcome) const {
     std::size_t next = 0;
+    const std::optional<Dtype> type = narrower_type();
     const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (tile.stage != wrong_) return;
         for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
-            look(part.elements[next], {expected.value[i], expected.error[i]}, is_none_there, outcome);
+            look(part.elements[next], {expected.value[i], expected.error[i]}, type, outcome);
     };
     TileRun run = run_of(part.ranges, observe);
     for (const int i : rewritten_) {
@@ -276,14 +333,19 @@ void SearchedCall::replay(const CallPart& part, int stage, bool is_none_there,
     run.run(rewritten_);
 }
 
-bool SearchedCall::explains_a_probe(int stage, bool is_none_there) const {
+bool SearchedCall::explains_a_probe(int stage, double share) const {
+    // What explains all but few elements explains one of the first two.
+    const bool is_of_all = share >= most_of_wrong;
     RewriteOutcome outcome;
-    for (const CallPart& probe : probes_) replay(probe, stage, is_none_there, outcome);
-    return outcome.wrong == 0 || !outcome.explained.empty();
+    for (const CallPart& probe : probes_) {
+        replay(probe, stage, outcome);
+        if (!outcome.explained.empty()) return true;
+        if (is_of_all && outcome.unexplained + outcome.swallowed > 1) return false;
+    }
+    return outcome.wrong == 0;
 }
 
-RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there,
-                                        double share) const {
+RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, double share) const {
     RewriteOutcome outcome;
     double wrong = 0;
     for (const CallPart& part : parts) {
@@ -292,7 +354,7 @@ RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int 
     }
     if (wrong == 0) return outcome;
     for (const CallPart& part : parts) {
-        replay(part, stage, is_none_there, outcome);
+        replay(part, stage, outcome);
         if (double(outcome.unexplained) > (1 - share) * wrong) return outcome;
     }
     // As where a cast may go either way.

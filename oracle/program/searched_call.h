@@ -74,17 +74,19 @@ class SearchedCall {
     bool sets_none_apart() const { return sets_none_apart_; }
 
     /// Replays the parts, or the tiles, with the program as it is now, which differs from the declared one in `stage`.
-    /// `is_none_there`: what is stored is no number by it. `share`: of what was wrong, that it has to explain to be possible.
-    RewriteOutcome outcome_in_parts(int stage, bool is_none_there, double share) const {
-        if (!explains_a_probe(stage, is_none_there)) return {};
-        return outcome_in(parts_, stage, is_none_there, share);
+    /// `share`: of what was wrong, that it has to explain to be possible.
+    RewriteOutcome outcome_in_parts(int stage, double share) const {
+        if (!explains_a_probe(stage, share)) return {};
+        return outcome_in(parts_, stage, share);
     }
-    RewriteOutcome outcome_in_tiles(int stage, bool is_none_there, double share) const {
-        return outcome_in(tiles_, stage, is_none_there, share);
+    RewriteOutcome outcome_in_tiles(int stage, double share) const {
+        return outcome_in(tiles_, stage, share);
     }
     /// With all that is known.
     TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
 
+    /// The type whose numbers the wrong stage holds by the program as it is now, if that is narrower than by the declared one.
+    std::optional<Dtype> narrower_type() const;
     /// Whether a stage is computed from another, directly or by way of what was not stored.
     bool takes_part_in(int stage, int reader) const;
 
@@ -98,10 +100,9 @@ class SearchedCall {
     void look_at(CallPart& part) const;
     CallPart around(const std::vector<std::int64_t>& index, std::int64_t most) const;
     CallPart tile_around(const std::vector<std::int64_t>& index) const;
-    void replay(const CallPart& part, int stage, bool is_none_there, RewriteOutcome& outcome) const;
-    bool explains_a_probe(int stage, bool is_none_there) const;
-    RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, bool is_none_there,
-                              double share) const;
+    void replay(const CallPart& part, int stage, RewriteOutcome& outcome) const;
+    bool explains_a_probe(int stage, double share) const;
+    RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, double share) const;
 
     Program program_;
     ProgramCall call_;
@@ -115,6 +116,7 @@ class SearchedCall {
     /// Of the wrong stage, as stored, where these are few; it is what a formula takes of them, unless it begins otherwise.
     std::optional<StoredStage> own_states_;
     int declared_start_ = -1;
+    Dtype declared_type_ = Dtype::f32;    ///< of its numbers
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
     std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing
     std::vector<CallPart> parts_;

@@ -31,7 +31,7 @@ StoredStage empty_stage(const ProgramCall& call, int number, const AxisRanges& o
     }
     Numbers empty = Numbers::along(stage.axes, extents);
     std::ranges::fill(empty.value, std::numeric_limits<double>::quiet_NaN());
-    empty.error.resize(empty.value.size());
+    empty.error.assign(empty.value.size(), std::numeric_limits<double>::infinity());
     stage.states.assign(array.over < 0 ? 1 : std::size_t(call.blocks_of(array.over)) + 1, empty);
     return stage;
 }

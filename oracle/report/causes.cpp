@@ -56,6 +56,8 @@ std::vector<const FoundCause*> tied_with_first(const std::vector<FoundCause>& ca
 
 /// That the first of them is no better than the others, and what would tell.
 std::string ties_text(const Diagnosis& diagnosis, const std::vector<const FoundCause*>& tied) {
+    if (tied.empty() && !diagnosis.record_next.empty())
+        return fmt::format("  a load may have it as well: {}\n", record_text(diagnosis.record_next));
     if (tied.empty()) return "";
     std::string names;
     for (const FoundCause* cause : tied) {

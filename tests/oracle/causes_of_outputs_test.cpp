@@ -67,8 +67,11 @@ TEST(CausesOfOutputs, AWindowThatSkipsTilesAndMasksNothing) {
     const MemoryRecording recording = recorded_with_hidden(
         [=](std::int64_t row, std::int64_t key) { return key / 16 < (row / 16 * 16 + diagonal - 11) / 16; },
         problem);
-    EXPECT_EQ(named(with_stages(recording, {Stage::o})),
-              Titles{"window_ignored (but for tiles that no row of the block sees)"});
+    EXPECT_EQ(
+        named(with_stages(recording, {Stage::o})),
+        Titles{
+            "formula (s sum(d: Q * K) * 0.25 where j <= i + seqlen_kv - seqlen_q and j / block_n * block_n "
+            "+ (block_n - 1) >= i / block_m * block_m + seqlen_kv - seqlen_q - 11 else -inf)"});
 }
 
 TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {

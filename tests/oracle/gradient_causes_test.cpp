@@ -163,7 +163,8 @@ TEST(GradientCauses, SumsOfDq) {
          "formula (dq sum(j: ds * k[b, h, i / block_m, j, d] * 2.0 where j / block_n >= 3 else ds * k[b, h, "
          "i / block_m, j, d]) * 0.25)"},
         {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
-         0, "formula (dq sum(j: 0.0 where j % 16 >= 12 else ds * k[b, h, i / block_m, j, d]) * 0.25)"},
+         0,
+         "formula (dq sum(j: ds * k[b, h, i / block_m, j, d] where j % block_n / 4 != 3 else 0.0) * 0.25)"},
         {"magnitude", [](double ds, double k, auto...) { return std::abs(ds) * k; }, 0,
          "formula (dq sum(j: abs(ds) * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"clamp", [](double ds, double k, auto...) { return std::min(ds, 0.125) * k; }, 0,
@@ -189,15 +190,17 @@ TEST(GradientCauses, SumsOfDk) {
     const std::vector<WrongDk> cases = {
         {"rows",
          [](double ds, double q, std::int64_t, std::int64_t row) { return row % 16 < 8 ? 0 : ds * q; },
-         "formula (dk sum(n, i: 0.0 where i % 16 < 8 else ds[b, g * heads_of_each + n, i, j] * q[b, g * "
-         "heads_of_each + n, i, d]) * 0.25)"},
+         "formula (dk sum(n, i: ds[b, g * heads_of_each + n, i, j] * q[b, g * heads_of_each + n, i, d] where "
+         "i % block_m / 8 != 0 else 0.0) * 0.25)"},
         {"first block",
          [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
          "formula (dk sum(n, i: ds[b, g * heads_of_each + n, i, j] * q[b, g * heads_of_each + n, i, d] where "
          "i >= block_m else 0.0) * 0.25)"},
         {"one head",
          [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
-         "group_not_summed (head of the group the last)"},
+         "group_not_summed (dk sum(n, i: ds[b, g * heads_of_each + n, i, j] * q[b, g * heads_of_each + n, i, "
+         "d] "
+         "where n >= 1 else 0.0) * 0.25)"},
         {"sign", [](double ds, double q, auto...) { return std::max(ds, 0.0) * q; },
          "formula (dk sum(n, i: max(ds[b, g * heads_of_each + n, i, j], 0.0) * q[b, g * heads_of_each + n, "
          "i, "
@@ -219,8 +222,10 @@ struct WrongDs {
 
 TEST(GradientCauses, WhatDsIsMadeOf) {
     const std::vector<WrongDs> cases = {
-        {"no delta", [](double p, double dp, double) { return p * dp; }, "delta_missing"},
-        {"added", [](double p, double dp, double delta) { return p * (dp + delta); }, "delta_added"},
+        {"no delta", [](double p, double dp, double) { return p * dp; },
+         "delta_missing (ds p * dp where s > -inf else 0.0)"},
+        {"added", [](double p, double dp, double delta) { return p * (dp + delta); },
+         "delta_added (ds p * (dp + delta) where s > -inf else 0.0)"},
         {"negated", [](double p, double dp, double delta) { return p * (delta - dp); },
          "formula (ds p * -(dp - delta) where s > -inf else 0.0)"},
         {"no p", [](double, double dp, double delta) { return dp - delta; },
@@ -311,8 +316,8 @@ TEST(GradientCauses, ScoresThatAMaskHidesTooMuchOf) {
     });
     const Report report = diagnosed(run.recording);
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
-    EXPECT_EQ(report.diagnosis.causes[0].where, "where row % 4 == 1 and col < 8");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where i % 4 == 1 and j % 16 < 8");
 }
 
 TEST(GradientCauses, HealthyPassesHaveNone) {

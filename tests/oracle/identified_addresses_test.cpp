@@ -26,7 +26,7 @@ TEST(Identified, RowsOfAStagedTile) {
                   honest, Stage::v, [](std::int64_t x) { return x / 4 * 4; }, same)),
               "operand_addresses (reads key / 4 * 4 in place of key)");
     EXPECT_EQ(named(moved(honest, Stage::q, same, [](std::int64_t x) { return 15 - x; })),
-              "operand_addresses (reads 15 - d in place of d)");
+              "columns_permuted (q Q[b, h, i, d ^ 15])");
 }
 
 /// The array of Q is read with rows of 20 elements where it has 16: what a row is counted from shows in all heads.

@@ -185,7 +185,7 @@ TEST(IdentifiedProducts, RowsOfVThatNobodyRecorded) {
     EXPECT_EQ(named(sums_of_v([](const TileId& tile, std::int64_t col, std::int64_t) {
                   return std::pair(tile.kv_tile * 32 + col, tile.kv_tile);
               })),
-              "operand_addresses (reads kv_tile in place of d)");
+              "formula (acc acc * rescale + sum(j: p * V[b, h / group, j, j / block_n]))");
 }
 
 /// The element of P that a row of acc multiplies with element (col, d) of V.
@@ -239,9 +239,10 @@ TEST(IdentifiedProducts, ZerosHaveNoAddress) {
             return col < 4 ? std::pair(std::int64_t(0), std::int64_t(31)) : std::pair(row, col);
         },
         Mask::causal);
-    EXPECT_EQ(named(wrong),
-              "formula (acc acc * rescale + sum(j: p * v[b, h, i / block_m, j, e] where j % block_n >= 4 "
-              "else 0.0))");
+    EXPECT_EQ(
+        named(wrong),
+        "pv_slice_missing (acc acc * rescale + sum(j: p * v[b, h, i / block_m, j, e] where j % block_n / 4 "
+        "!= 0 else 0.0))");
 }
 
 /// The maximum of the scores of the row three further on: of the last three rows nothing is known.

@@ -251,7 +251,7 @@ TEST(IdentifiedPairs, OneIsNamedAloneIfTheOtherIsNotKnown) {
     const Diagnosis found = diagnosed(run.recording).diagnosis;
     ASSERT_FALSE(found.causes.empty());
     EXPECT_EQ(title_of(found.causes[0]),
-              "formula (s sum(d: q * k[b, h, i / block_m, j, d] where d >= 1 else 0.0) * 0.25)");
+              "k_slice_missing (s sum(d: q * k[b, h, i / block_m, j, d] where d >= 1 else 0.0) * 0.25)");
     EXPECT_TRUE(found.causes[0].leaves_rest);
     EXPECT_TRUE(found.then.empty());
 }

@@ -84,9 +84,9 @@ constexpr OfOneValue functions[] = {
      "formula (p exp(max(round((s - m) * 127.0), -127.0) / 127.0) where s > -inf else 0.0)"},
     {"narrow_argument", Stage::p,
      [](float p) { return std::exp(decode(Dtype::e4m3, encode(Dtype::e4m3, std::log(p)))); },
-     "exponent_rounded (type e4m3, of s - m)"},
+     "exponent_rounded (p exp(e4m3(s - m)) where s > -inf else 0.0)"},
     {"argument", Stage::p, [](float p) { return std::exp(std::max(std::log(p), -0.5f)); },
-     "exp_clamped (least argument -0.5, masked cells clamped, too)"},
+     "exp_clamped (p exp(-0.5 where s - m < -0.5 else s - m) where s > -inf else 0.0)"},
 };
 
 class Identified : public ::testing::TestWithParam<OfOneValue> {};
@@ -113,9 +113,9 @@ void PrintTo(const OfSomePlaces& one, std::ostream* stream) {
 
 const OfSomePlaces somewhere[] = {
     {"columns", Stage::s, [](const TileId&, std::int64_t, std::int64_t col) { return col % 8 == 2; },
-     "where col % 8 == 2"},
+     "where j % 8 == 2"},
     {"head_elements", Stage::o, [](const TileId&, std::int64_t, std::int64_t d) { return d % 8 >= 4; },
-     "where d % 8 >= 4"},
+     "where e % 8 >= 4"},
     {"columns_of_a_kv_tile", Stage::p,
      [](const TileId& id, std::int64_t, std::int64_t col) { return id.kv_tile == 1 && col % 4 == 3; },
      "where j % 4 == 3 and j / block_n == 1"},
@@ -126,7 +126,7 @@ const OfSomePlaces of_one_head = {"keys_of_a_head", Stage::s,
                                   [](const TileId& id, std::int64_t, std::int64_t col) {
                                       return id.head == 1 && id.kv_tile == 3 && col >= 2 && col < 12;
                                   },
-                                  "where head == 1 and 50 <= key < 60"};
+                                  "where h == 1 and (j >= 50 and j < 60)"};
 
 class IdentifiedWhere : public ::testing::TestWithParam<OfSomePlaces> {};
 
@@ -236,8 +236,8 @@ TEST(IdentifiedMasks, HideKeysOfSomeColumns) {
     });
     const Report report = diagnosed(wrong);
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
-    EXPECT_EQ(report.diagnosis.causes[0].where, "where col % 2 == 1 and key >= 21");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where j >= 21 and j % 2 == 1");
 }
 
 /// `made` of the last five keys, whose bound other lengths have elsewhere.
@@ -253,14 +253,14 @@ Report with_last_keys(const std::function<float(float)>& made) {
 TEST(IdentifiedWhere, CountsFromTheEnd) {
     const Report report = with_last_keys([](float s) { return 2 * s; });
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(report.diagnosis.causes[0].where, "where key >= seqlen_kv - 5");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where j >= seqlen_kv - 5");
 }
 
 TEST(IdentifiedMasks, HideTheLastKeys) {
     const Report report = with_last_keys([](float) { return -INFINITY; });
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
-    EXPECT_EQ(report.diagnosis.causes[0].where, "where key >= seqlen_kv - 5");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where j >= seqlen_kv - 5");
 }
 
 /// Any diagonal that lies before these keys would hide them as well.
@@ -273,7 +273,9 @@ TEST(IdentifiedMasks, AreNoOtherDiagonalWhereAllIsHidden) {
     });
     const Report report = diagnosed(wrong);
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
+    EXPECT_EQ(
+        title_of(report.diagnosis.causes[0]),
+        "mask_elsewhere (s -inf)");
 }
 
 /// What a mask leaves of the scores that it should hide is a line of them.

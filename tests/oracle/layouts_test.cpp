@@ -23,17 +23,6 @@ Matrix numbered(std::int64_t rows, std::int64_t cols) {
     return tile;
 }
 
-Matrix read_by(const Matrix& tile, const std::function<Element(std::int64_t row, std::int64_t col)>& from) {
-    Matrix read = Matrix::Zero(tile.rows(), tile.cols());
-    for (Eigen::Index i = 0; i < tile.rows(); ++i) {
-        for (Eigen::Index j = 0; j < tile.cols(); ++j) {
-            const auto [row, col] = from(i, j);
-            if (row < tile.rows() && col < tile.cols()) read(i, j) = tile(row, col);
-        }
-    }
-    return read;
-}
-
 /// Where element e of a lane stands in a fragment: PTX ISA, "Matrix Fragments for mma.m16n8k16".
 struct Fragment {
     std::int64_t rows;
@@ -118,53 +107,6 @@ TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
             }
         }
     }
-}
-
-TEST(Layouts, OfTransposedBlocks) {
-    const Matrix tile = numbered(24, 32);
-    const std::vector<Layout> layouts = transposed_layouts();
-    EXPECT_EQ(read_in(layouts.front(), tile),
-              read_by(tile, [](std::int64_t row, std::int64_t col) { return Element(col, row); }));
-    for (std::size_t i = 1; i < layouts.size(); ++i) {
-        const std::int64_t n = std::stoi(layouts[i].told.front().value);
-        EXPECT_EQ(read_in(layouts[i], tile), read_by(tile, [=](std::int64_t row, std::int64_t col) {
-                      return Element(row - row % n + col % n, col - col % n + row % n);
-                  }));
-    }
-}
-
-TEST(Layouts, OfSwizzlesThatFitTheRow) {
-    EXPECT_TRUE(swizzled_layouts(16).empty());
-    EXPECT_EQ(swizzled_layouts(32).size(), 1U);
-    const Matrix tile = numbered(16, 64);
-    const std::vector<Layout> layouts = swizzled_layouts(64);
-    ASSERT_EQ(layouts.size(), 2U);
-    EXPECT_EQ(read_in(layouts.front(), tile), read_by(tile, [](std::int64_t row, std::int64_t col) {
-                  return Element(row, (col / 8 ^ row % 8) * 8 + col % 8);
-              }));
-}
-
-/// Rows of 24 elements in memory, of which 16 are the tile's, read as rows of 20.
-TEST(Layouts, OfRowsWithOtherPadding) {
-    Problem problem;
-    problem.block_m = problem.block_n = 16;
-    const Matrix tile = numbered(16, 16);
-    std::vector<double> memory(16 * 24, 0);
-    for (std::size_t row = 0; row < 16; ++row)
-        for (std::size_t col = 0; col < 16; ++col)
-            memory[row * 24 + col] = tile(Eigen::Index(row), Eigen::Index(col));
-    Matrix expected(16, 16);
-    for (std::size_t row = 0; row < 16; ++row)
-        for (std::size_t col = 0; col < 16; ++col)
-            expected(Eigen::Index(row), Eigen::Index(col)) = memory[row * 20 + col];
-    const std::vector<Layout> layouts = layouts_of_other_rows(problem, 16);
-    const auto has = [&](const Layout& layout) {
-        return layout.told ==
-               std::vector<CauseParameter>{{"ld", "20"}, {"stored with", "24"}, {"from", "the tile"}};
-    };
-    const auto layout = std::ranges::find_if(layouts, has);
-    ASSERT_NE(layout, layouts.end());
-    EXPECT_EQ(read_in(*layout, tile), expected);
 }
 
 }  // namespace

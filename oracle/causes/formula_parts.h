@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "dump/schema/program.h"
+
+namespace tilescope {
+
+/// A factor, a term or a condition of a formula.
+struct FormulaPiece {
+    int node = -1;
+    bool is_inverse = false;  ///< it is divided by, or subtracted
+};
+
+/// What stands in one formula in place of something in another one, around which both are the same. Products, sums and conditions are
+/// taken as what they join, in any order.
+struct FormulaPart {
+    /// What joins the pieces: times, plus or both; chosen: of one whole part in place of another.
+    ProgramOp joined_by = ProgramOp::chosen;
+    std::vector<FormulaPiece> was{};
+    std::vector<FormulaPiece> is{};
+    /// Of the factors that are numbers: all that is there over all that was.
+    double ratio = 1;
+    /// Of the places that have it, or of those that have not; -1: all.
+    int condition = -1;
+    bool is_elsewhere = false;
+    /// Nodes that the part stands in, and what else is joined there.
+    std::vector<int> around{};
+};
+
+/// What `becomes` has in place of `declared`; both are nodes of the program.
+std::vector<FormulaPart> changed_parts_of(const Program& program, int declared, int becomes);
+
+}  // namespace tilescope
