@@ -128,6 +128,15 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
     const Direction direction = evidence.problem().direction;
     if (!cause.changes || !is_in(stages_before(direction, evidence.observed), cause.stage)) return false;
     if (leaves_unwritten(evidence, cause)) return false;
+    // Of a formula its program says what follows, from stages as well that nobody records.
+    const std::shared_ptr<const FormulaChange>& formula = cause.changes->back().formula;
+    if (formula && cause.changes->size() == 1 && cause.scope == Scope::everywhere) {
+        const Misfit misfit = misfit_of(evidence, change_in(formula, evidence.observed));
+        const double most = (1 - enough_of_one) * double(evidence.wrong_elements);
+        if (double(left_by(Scope::everywhere, misfit)) <= most && misfit.tells_values() &&
+            misfit.by_value > 0)
+            return true;
+    }
     const auto leaves_it = [&](std::span<const Stage> hidden) {
         return leaves_as_dumped(evidence, hidden, cause.stage, cause.scope, *cause.changes);
     };

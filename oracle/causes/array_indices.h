@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "oracle/causes/array_addresses.h"
 #include "oracle/solve/array_index.h"
 
 namespace tilescope {

@@ -41,7 +41,8 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
         const SingleCauses singles(evidence, is_first, options.threads);
         std::vector<Found> found = singles.explaining(enough_of_one);
         // NaN goes on from what is wrong before: it tells of no other mistake.
-        if (!is_first) std::erase_if(found, [](const Found& one) { return !one.by_value; });
+        if (!is_first)
+            std::erase_if(found, [](const Found& one) { return !one.by_value || one.candidate.lacks_guard; });
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);

@@ -14,11 +14,14 @@ namespace {
 
 /// A name for formulas: each part that differs is one of its patterns. Patterns are words, one for each factor, term or condition:
 ///   rescale   a read of that array, the axis or the size; descale_*: of one that begins so
-///   exp       a call of that function; `cast`, `max`, `sum`, `<` (any comparison), `%`, `:` (whole / whole) likewise
+///   exp       a call of that function; `cast`, `max`, `sum`, `<` (any comparison; <j of axes, <v of values), `%`, `:` (whole / whole) likewise
 ///   [h]       a read of the same array in which the index along h is another one; [h %]: a rest; [h block]: a whole block away;
 ///             [bshd]: by the number of the element, rows outside heads; [flat]: by any other number
-///   # 0 -1    a number, among factors all numbers together; scale: sm_scale, log2e
-///   ?         anything; *: any number of anything
+///             [h moved]: by a number; [d bits], [d ^]: by bits; [transposed], [pitch]: rows and columns of a tile; [before]: its state
+///   # 0 -1    a number, among factors all numbers together; scale: sm_scale, log2e, p_scale, padded: of a padded head_dim
+///   +# bound constant  a number that is added, that is a least value, that stands there alone; ? : anything; *: any number of anything
+///   operand   Q, K, V or dO as inputs
+///   uncast same< narrow  what was cast; a comparison of the same direction; a sum in 16 bits; p~: p, or what takes it
 /// and `-` or `/` before a word: subtracted, or divided by.
 struct FormulaName {
     std::string_view name;
@@ -37,26 +40,27 @@ constexpr FormulaName names[] = {
     {"alibi_of_other_head", "*", "", "slope", "[h]"},
     {"sink_of_other_head", "*", "", "sink", "[h]"},
     {"bias_of_other_head", "*", "", "bias", "[h]"},
+    {"bias_of_other_head", "*", "", "bias", "[b]"},
     // Loads.
-    {"bshd_as_bhsd", "load", "", "?", "[bshd]"},
-    {"kv_head_modulo", "load", "", "?", "[h %]"},
-    {"other_kv_head", "load", "", "?", "[h]"},
-    {"other_batch", "load", "", "?", "[b]"},
-    {"rows_not_loaded", "load", "", "?", "[j block]", "i j"},
-    {"rows_not_loaded", "load", "", "?", "[flat]", "i j"},
-    {"other_kv_tile", "load", "", "?", "[j block]"},
-    {"other_kv_tile", "load", "", "?", "[j %]"},
-    {"rows_shifted", "load", "", "?", "[i moved]"},
-    {"rows_shifted", "load", "", "?", "[j moved]", "-"},
+    {"bshd_as_bhsd", "load", "", "operand", "[bshd]"},
+    {"kv_head_modulo", "load", "", "operand", "[h %]"},
+    {"other_kv_head", "load", "", "operand", "[h]"},
+    {"other_batch", "load", "", "operand", "[b]"},
+    {"rows_not_loaded", "load", "", "operand", "[j block]", "i j"},
+    {"rows_not_loaded", "load", "", "operand", "[flat]", "i j"},
+    {"other_kv_tile", "load", "", "operand", "[j block]"},
+    {"other_kv_tile", "load", "", "operand", "[j %]"},
+    {"rows_shifted", "load", "", "operand", "[i moved]"},
+    {"rows_shifted", "load", "", "operand", "[j moved]", "-"},
     {"rows_zeroed", "load", "", "?", "0", "-"},
     {"rows_zeroed", "load", "", "?", "0", ">= i j"},
     {"rows_not_loaded", "load", "", "?", "0", "i j"},
     {"head_dim_truncated", "load", "", "?", "0", ">= d e"},
     {"operand_precision", "load", "", "?", "cast"},
     {"codes_not_decoded", "load", "", "?", "0", "<"},
-    {"operand_transposed", "load", "", "?", "[transposed]"},
-    {"columns_permuted", "load", "", "?", "[d ^]"},
-    {"columns_permuted", "load", "", "?", "[e ^]"},
+    {"operand_transposed", "load", "", "operand", "[transposed]"},
+    {"columns_permuted", "load", "", "operand", "[d ^]"},
+    {"columns_permuted", "load", "", "operand", "[e ^]"},
     {"descale_missing", "q k v s", "", "descale_*", "1"},
     {"descale_twice", "q k v s", "", "1", "descale_*"},
     {"descale_v_missing", "acc o", "", "descale_v", "1"},
@@ -87,22 +91,22 @@ constexpr FormulaName names[] = {
     {"half_scores", "s", "", "sum", "narrow"},
     {"score_constant", "s", "", "1", "#", "-"},
     // Masks.
-    {"causal_top_left", "s m p", "<", "seqlen_kv -seqlen_q", "1"},
-    {"causal_top_left", "s m p", "slope", "seqlen_kv -seqlen_q", "1"},
-    {"causal_bottom_right", "s m p", "<", "1", "seqlen_kv -seqlen_q"},
-    {"causal_bottom_right", "s m p", "slope", "1", "seqlen_kv -seqlen_q"},
-    {"mask_tile_local", "s m p", "<", "*", "%"},
-    {"mask_row_of_group", "s m p", "<", "i", ":"},
-    {"mask_row_of_group", "s m p", "<", "i", "product"},
+    {"causal_top_left", "s x", "<", "seqlen_kv -seqlen_q", "1"},
+    {"causal_top_left", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
+    {"causal_bottom_right", "s x", "<", "1", "seqlen_kv -seqlen_q"},
+    {"causal_bottom_right", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
+    {"mask_tile_local", "s x", "<", "*", "%"},
+    {"mask_row_of_group", "s x", "<", "i", ":"},
+    {"mask_row_of_group", "s x", "<", "i", "product"},
     {"mask_elsewhere", "s", "", "?", "inf"},
-    {"causal_ignored", "s m p", "causal", "<", "1"},
-    {"window_ignored", "s m p", "", "<", "1"},
-    {"window_ignored", "s m p", "", "< <", "1"},
-    {"window_shifted", "s m p", "< #", "1", "+#"},
-    {"window_shifted", "s m p", "windowed", "<", "same<"},
-    {"window_shifted", "s m p", "", "<#", "same<"},
-    {"diagonal_shifted", "s m p", "<", "1", "+#"},
-    {"diagonal_shifted", "s m p", "", "<", "same<"},
+    {"causal_ignored", "s x", "causal", "<j", "1"},
+    {"window_ignored", "s x", "", "<j", "1"},
+    {"window_ignored", "s x", "", "<j <j", "1"},
+    {"window_shifted", "s x", "< #", "1", "+#"},
+    {"window_shifted", "s x", "windowed", "<j", "same<"},
+    {"window_shifted", "s x", "", "<#", "same<"},
+    {"diagonal_shifted", "s x", "<", "1", "+#"},
+    {"diagonal_shifted", "s x", "", "<j", "same<"},
     // Maxima.
     {"m_not_carried", "m", "", "m", "1"},
     {"m_in_other_base", "m", "", "1", "log2e"},
@@ -125,11 +129,12 @@ constexpr FormulaName names[] = {
     {"exp_base", "p", "exp", "1", "/log2e"},
     {"exp_base", "p", "exp2", "1", "log2e"},
     {"exp_base", "p", "exp2", "1", "/log2e"},
-    {"exp_clamped", "p", "exp", "*", "constant", "<"},
-    {"exp_clamped", "p", "", "?", "constant", "<"},
+    {"exp_clamped", "p u", "exp", "*", "constant", "<"},
+    {"exp_clamped", "p u", "", "1", "bound"},
+    {"exp_clamped", "p u", "", "?", "constant", "<"},
     {"exponent_rounded", "p", "exp", "*", "cast"},
     {"undeclared_cast", "p u", "", "?", "cast", "-"},
-    {"inf_minus_inf", "p u", "", "<", "1"},
+    {"inf_minus_inf", "p u", "", "<v", "1"},
     {"cast_truncated", "p u acc o", "", "cast", "&"},
     {"cast_truncated", "p u acc o", "", "?", "&"},
     {"p_of_old_max", "p u", "exp", "m", "[before]"},
@@ -152,7 +157,8 @@ constexpr FormulaName names[] = {
     {"l_of_cast_p", "l", "sum", "?", "cast", "-"},
     {"l_of_several_rows", "l", "", "1", "^~ *"},
     {"l_of_uncast_p", "l", "sum", "?", "uncast", "-"},
-    {"l_floored", "l", "", "*", "constant", "<"},
+    {"l_floored", "l", "!sum", "*", "constant", "<"},
+    {"l_floored", "l", "!sum", "1", "bound"},
     // The accumulator.
     {"acc_not_rescaled", "acc", "", "rescale", "1"},
     {"acc_rescaled_twice", "acc", "", "1", "rescale"},
@@ -180,14 +186,14 @@ constexpr FormulaName names[] = {
     {"split_base_mixed", "lse_of", "", "1", "log2e"},
     {"split_base_mixed", "lse_of", "", "1", "/log2e"},
     {"splits_averaged", "lse_of", "", "?", "0"},
-    {"splits_averaged", "lse_of", "", "<", "1"},
+    {"splits_averaged", "lse_of", "", "<v", "1"},
     {"splits_averaged", "lse_of", "", "1", "0"},
     {"splits_averaged", "o", "sum", "exp", "#"},
     {"splits_averaged", "o", "sum", "exp2", "#"},
     {"split_dropped", "lse_of", "", "?", "inf", "z"},
     {"o_of_other_head", "o", "", "*", "[h]"},
     {"o_of_other_head", "o", "< also", "*", "[h]"},
-    {"zero_row_convention", "o lse", "", "<", "1", "-"},
+    {"zero_row_convention", "o lse", "", "<v", "1", "-"},
     {"o_precision", "o dq dk dv", "", "?", "cast"},
     {"output_constant", "o dq dk dv", "", "1", "#", "-"},
     {"output_constant", "o", "< also", "1", "#", "-"},
@@ -227,6 +233,7 @@ struct Named {
             const bool is_signed = word.starts_with('+');
             if (word == "#" && part.joined_by != ProgramOp::chosen) return false;
             if (word == "constant" && part.joined_by != ProgramOp::chosen) return false;
+            if (word == "bound" && part.joined_by != ProgramOp::larger) return false;
             if (word == "+#" && part.joined_by != ProgramOp::plus) return false;
             // A number that is added is another word than one that is multiplied with.
             if (part.joined_by == ProgramOp::plus && word == "#") return false;
@@ -399,6 +406,16 @@ const FormulaName* row_of_formula(const Program& program, const Problem& problem
 }
 
 }  // namespace
+
+bool lacks_guard(const Program& program, int declared, int becomes) {
+    const std::vector<FormulaPart> parts = changed_parts_of(program, declared, becomes);
+    return !parts.empty() && std::ranges::all_of(parts, [&](const FormulaPart& part) {
+        return part.joined_by == ProgramOp::both && part.is.empty() &&
+               std::ranges::all_of(part.was, [&](const FormulaPiece& piece) {
+                   return piece.node >= 0 && is_word(program, program.node(piece.node), "<v");
+               });
+    });
+}
 
 std::vector<std::string_view> names_of_formulas() {
     std::vector<std::string_view> all;

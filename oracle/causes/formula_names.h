@@ -26,6 +26,9 @@ std::string_view name_of_formula(const Program& program, const Problem& problem,
 bool is_known_formula(const Program& program, const Problem& problem, double p_scale,
                       const OtherFormula& formula);
 
+/// Whether it lacks a guard of values, such as `where s > -inf`, and nothing else.
+bool lacks_guard(const Program& program, int declared, int becomes);
+
 /// Names that formulas may have, each once or more.
 std::vector<std::string_view> names_of_formulas();
 

@@ -57,6 +57,16 @@ bool is_comparison(ProgramOp op) {
     return op >= ProgramOp::less && op <= ProgramOp::unequal;
 }
 
+namespace {
+
+bool takes_axis(const Program& program, const ProgramNode& node) {
+    return node.op == ProgramOp::axis || std::ranges::any_of(node.of, [&](int of) {
+               return of >= 0 && takes_axis(program, program.node(of));
+           });
+}
+
+}  // namespace
+
 bool is_word(const Program& program, const ProgramNode& node, std::string_view word) {
     if (word == "?") return true;
     if (word.ends_with('~')) {
@@ -75,9 +85,11 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
                 return is_word(program, program.node(node.of[0]), word);
             return word == (node.is_whole && node.op == ProgramOp::quotient ? ":" : "product");
         case ProgramOp::number:
-            return word == "#" || word == "+#" || word == "constant" || (word == "0" && node.number == 0) ||
-                   (word == "2" && node.number == 2) || (word == "inf" && std::isinf(node.number));
+            return word == "#" || word == "+#" || word == "constant" || word == "bound" ||
+                   (word == "0" && node.number == 0) || (word == "2" && node.number == 2) ||
+                   (word == "inf" && std::isinf(node.number));
         case ProgramOp::read:
+            if (word == "operand") return is_operand_input(program.array(node.what).name);
             return is_named(program.array(node.what).name, word);
         case ProgramOp::axis:
             return program.axes[std::size_t(node.what)].name == word;
@@ -102,6 +114,8 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
         case ProgramOp::exclusive:
             return word == "^";
         default:
+            if (word == "<j" || word == "<v")
+                return is_comparison(node.op) && takes_axis(program, node) == (word == "<j");
             if (word == "<#") return is_comparison(node.op) && takes_word(program, node.of[1], "#");
             return is_comparison(node.op) && word == "<";
     }
@@ -193,7 +207,8 @@ bool is_word_of_both(const Program& program, const Problem& problem, int was_num
         return axis == (is_bshd         ? "bshd"
                         : is_transposed ? "transposed"
                                         : "flat") ||
-               (axis == "h" && std::string_view(program.array(was.what).name).starts_with("descale"));
+               (axis == "h" && was.list.size() <= 2 &&
+                std::string_view(program.array(was.what).name).starts_with("descale"));
     }
     std::vector<std::size_t> changed;
     for (std::size_t i = 0; i < was.list.size(); ++i)

@@ -228,6 +228,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.bits = mistake.bits;
     if (!mistake.is_start) {
         candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
+        candidate.lacks_guard = lacks_guard(*found_in, made_in.value, mistake.value);
         candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
     }
     candidate.change = change_of(formula, stage);
@@ -316,6 +317,10 @@ std::vector<Candidate> formulas_of(const Evidence& evidence) {
 }
 
 }  // namespace
+
+Change change_in(const std::shared_ptr<const FormulaChange>& change, Stage stage) {
+    return change_of(change, stage);
+}
 
 std::vector<Stage> loads_in(const FormulaChange& change) {
     constexpr std::array<std::pair<std::string_view, Stage>, 4> inputs = {

@@ -78,6 +78,17 @@ Index linear(const FragmentLayout& fragment) {
 
 }  // namespace
 
+std::vector<Layout> swizzled_layouts(std::int64_t cols) {
+    const Expr row = Coordinate::row;
+    const Expr col = Coordinate::col;
+    std::vector<Layout> layouts;
+    for (const std::int64_t rows : {8, 4})
+        if (8 * rows <= cols)
+            layouts.push_back({{{"period", digits(8 * rows)}, {"xor", fmt::format("row % {}", rows)}},
+                               {{row, col ^ row % rows * 8}, {}}});
+    return layouts;
+}
+
 std::vector<Layout> linear_fragments(FragmentOperand operand) {
     std::vector<Layout> layouts;
     for (const FragmentLayout& fragment : fragments)

@@ -21,6 +21,9 @@ struct Layout {
     int choices = 0;
 };
 
+/// Chunks of 8 elements, xored with the row: what a missing swizzle looks like from either side. `cols`: those of the tile.
+std::vector<Layout> swizzled_layouts(std::int64_t cols);
+
 /// Fragments of a matrix product whose elements lanes take, or of an accumulator store, one after the other.
 enum class FragmentOperand : std::uint8_t { left, right, right_of_v, accumulator };
 std::vector<Layout> linear_fragments(FragmentOperand operand);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "oracle/causes/both_operands.h"
+#include "oracle/causes/layouts.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -145,6 +146,15 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     return candidates;
 }
 
+Matrix& raw_of(SearchedTile& site) {
+    return site.raw;
+}
+
+/// Of row and column together, which no index of a formula takes.
+std::vector<Candidate> columns_permuted(const Evidence& evidence) {
+    return read_in_layouts(swizzled_layouts(tile_shape(evidence.problem(), evidence.acts).cols), raw_of);
+}
+
 }  // namespace
 
 std::vector<Cause> operand_causes() {
@@ -165,6 +175,12 @@ std::vector<Cause> operand_causes() {
          "the shared memory that P and V share",
          buffer_aliased},
 
+        {"columns_permuted",
+         "layout",
+         {Stage::q, Stage::k, Stage::v, Stage::dout},
+         "the columns of the staged tile are permuted",
+         "the swizzle or fragment layout of the store to shared memory",
+         columns_permuted},
     };
 }
 

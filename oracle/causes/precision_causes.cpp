@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/causes/bare_scores.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 

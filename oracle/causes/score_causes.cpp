@@ -185,6 +185,23 @@ std::vector<Candidate> keys_skipped(const Evidence& evidence) {
     return candidates;
 }
 
+/// No program says what the ranks of a call compute of it.
+bool is_shard(const Evidence& evidence) {
+    const Shard& shard = evidence.problem().shard;
+    return !shard.kv_positions.empty() || shard.seqlen_kv > 0;
+}
+
+/// What the dump shows; without it, all that are known.
+std::vector<NamedConstant> constants_of_products(const Evidence& evidence) {
+    if (!evidence.direct()) return known_constants(evidence);
+    std::vector<Sample> samples;
+    for (const BareScore& score : bare_scores(evidence))
+        samples.push_back({score.got, score.expected, score.error});
+    const auto ratio = ratio_of(samples);
+    if (!ratio) return {};
+    return {named(evidence, ratio->value, ratio->uncertainty)};
+}
+
 }  // namespace
 
 std::vector<Cause> score_causes() {
@@ -202,6 +219,13 @@ std::vector<Cause> score_causes() {
          "the accumulator type of the first product", half_scores, "--input large"},
         {"tail_not_masked", "tail", s, "keys past seqlen_kv are not masked: they take part like any other",
          "the mask of the last KV tile", tail_not_masked, "seqlen_kv that no tile divides"},
+        {"score_constant",
+         "constants",
+         {Stage::s},
+         "the scores are multiplied with a constant too many",
+         "the factors between q k and the exponential",
+         where_declared(is_shard, rewrites_with("factor", constants_of_products,
+                                                {{var::sm_scale, var::sm_scale * var::constant}}, true))},
     };
 }
 

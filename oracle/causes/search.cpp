@@ -146,6 +146,9 @@ bool comes_from_known(const Evidence& evidence) {
 
 /// Whether the replay says anything that wider budgets and NaN everywhere do not.
 bool tells(const Evidence& evidence, const Trial& trial) {
+    // Many formulas leave no number: a missing guard is what leaves that alone.
+    if (trial.candidate.change.formula && trial.misfit.by_value == 0 && !trial.candidate.lacks_guard)
+        return false;
     const bool more_than_nan =
         trial.misfit.tells_more_than_nan() || (comes_from_known(evidence) && trial.misfit.anywhere() == 0);
     return trial.misfit.tells_values() && (trial.cause->legal || more_than_nan);

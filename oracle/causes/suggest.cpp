@@ -224,7 +224,7 @@ void find_rest(const Recording& declared, const Report& with, const CauseOptions
 /// What declarations explain everywhere is no mistake that is made in some rows or tiles, or explains most of it.
 void leave_out_parts(Diagnosis& diagnosis) {
     std::erase_if(diagnosis.causes, [](const FoundCause& cause) {
-        return cause.explained_after < 1 || cause.scope != Scope::everywhere;
+        return cause.structural || cause.explained_after < 1 || cause.scope != Scope::everywhere;
     });
     if (!diagnosis.causes.empty()) return;
     diagnosis.then.clear();

@@ -273,9 +273,7 @@ TEST(IdentifiedMasks, AreNoOtherDiagonalWhereAllIsHidden) {
     });
     const Report report = diagnosed(wrong);
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(
-        title_of(report.diagnosis.causes[0]),
-        "mask_elsewhere (s -inf)");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
 }
 
 /// What a mask leaves of the scores that it should hide is a line of them.

@@ -91,6 +91,17 @@ Matrix linearly(const Fragment& fragment, bool stores, const Matrix& tile) {
     return result;
 }
 
+Matrix read_by(const Matrix& tile, const std::function<Element(std::int64_t row, std::int64_t col)>& from) {
+    Matrix read = Matrix::Zero(tile.rows(), tile.cols());
+    for (Eigen::Index i = 0; i < tile.rows(); ++i) {
+        for (Eigen::Index j = 0; j < tile.cols(); ++j) {
+            const auto [row, col] = from(i, j);
+            if (row < tile.rows() && col < tile.cols()) read(i, j) = tile(row, col);
+        }
+    }
+    return read;
+}
+
 TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
     for (const auto& [operand, all] : fragments()) {
         const std::vector<Layout> layouts = linear_fragments(operand);
@@ -107,6 +118,17 @@ TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
             }
         }
     }
+}
+
+TEST(Layouts, OfSwizzlesThatFitTheRow) {
+    EXPECT_TRUE(swizzled_layouts(16).empty());
+    EXPECT_EQ(swizzled_layouts(32).size(), 1U);
+    const Matrix tile = numbered(16, 64);
+    const std::vector<Layout> layouts = swizzled_layouts(64);
+    ASSERT_EQ(layouts.size(), 2U);
+    EXPECT_EQ(read_in(layouts.front(), tile), read_by(tile, [](std::int64_t row, std::int64_t col) {
+                  return Element(row, (col / 8 ^ row % 8) * 8 + col % 8);
+              }));
 }
 
 }  // namespace
