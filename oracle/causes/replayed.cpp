@@ -78,6 +78,9 @@ ReplayedRecording::ReplayedRecording(const Recording& recording, const FoundCaus
                     "leave --replay-out out");
     provenance_.kernel +=
         (provenance_.kernel.empty() ? "" : ", ") + std::string("replayed with ") + title_of(cause);
+    // Formulas are evaluated now: while a file is written, their threads would wait for what its writer holds.
+    in_block_ = block_of_tile(cause.observed, {});
+    tiles_ = replayed_tiles(world_, cause_, *in_block_);
 }
 
 bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
