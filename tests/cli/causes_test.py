@@ -43,8 +43,8 @@ RIGHT = {
     "mask_tile_local": ["mask_tile_local", "causal_ignored"],
     "m_starts_at_zero": ["m_starts_at"],
     "max_own_lane": ["m_of_part_of_row"],
-    # Of lanes that come together across warps a part is told.
-    "wrong_lanes": ["m_of_several_rows", "m_of_part_of_row"],
+
+    "wrong_lanes": ["m_of_several_rows"],
     "row_state_shared": ["m_of_several_rows"],
     "exp_clamped": ["exp_clamped"],
     "p_bf16": ["undeclared_cast"],
