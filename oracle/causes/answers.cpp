@@ -163,6 +163,12 @@ bool is_start_of_tail(const FoundCause& start, const FoundCause& tail) {
     return tail.parameters.back().value == masked_with(start.parameters.front().value);
 }
 
+/// What a state begins with, as a formula that has a name: it has no parts that another stage could share.
+bool is_named_start(const FoundCause& cause) {
+    const bool is_formula = cause.changes && cause.changes->back().formula;
+    return is_formula && cause.name != formula_name && cause.changed_parts.empty();
+}
+
 }  // namespace
 
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
@@ -170,10 +176,8 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     if (!a.changed_parts.empty() && a.changed_parts == b.changed_parts) return true;
-    // What states begin with has no parts.
-    const bool is_of_start = a.name != formula_name && (a.changed_parts.empty() || b.changed_parts.empty());
-    const bool is_same =
-        a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name || is_of_start;
+    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name ||
+                         is_named_start(a) || is_named_start(b);
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
     const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&
                             !a.parameters.empty() && !b.parameters.empty() &&

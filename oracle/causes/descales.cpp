@@ -1,9 +1,6 @@
 #include "oracle/causes/descales.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
 
 namespace tilescope {
 
@@ -50,7 +47,5 @@ void use_descale_of(const HeadCall& other, Stage operand, HeadCall& call) {
     for (Eigen::Index row = 0; row < to.size() && from.size() > 0; ++row)
         to(row) = from(std::min(row, from.size() - 1));
 }
-
-namespace {}  // namespace
 
 }  // namespace tilescope

@@ -6,7 +6,7 @@
 
 namespace tilescope {
 
-// Descales applied otherwise, in the stage that applies them: the operand, s, acc or o.
+// The descales of an operand in a replay.
 
 /// Whether the operand has a descale and is multiplied with it as it is staged.
 bool descale_is_applied(const Evidence& evidence, Stage operand);

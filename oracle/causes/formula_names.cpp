@@ -12,22 +12,25 @@ namespace tilescope {
 
 namespace {
 
-/// A name for formulas: each part that differs is one of its patterns. Patterns are words, one for each factor, term or condition:
-///   rescale   a read of that array, the axis or the size; descale_*: of one that begins so
-///   exp       a call of that function; `cast`, `max`, `sum`, `<` (any comparison; <j of axes, <v of values), `%`, `:` (whole / whole) likewise
-///   [h]       a read of the same array in which the index along h is another one; [h %]: a rest; [h block]: a whole block away;
-///             [bshd]: by the number of the element, rows outside heads; [flat]: by any other number
-///             [h moved]: by a number; [d bits], [d ^]: by bits; [transposed], [pitch]: rows and columns of a tile; [before]: its state
-///   # 0 -1    a number, among factors all numbers together; scale: sm_scale, log2e, p_scale, padded: of a padded head_dim
-///   +# bound constant  a number that is added, that is a least value, that stands there alone; ? : anything; *: any number of anything
-///   operand   Q, K, V or dO as inputs
-///   uncast same< narrow  what was cast; a comparison of the same direction; a sum in 16 bits; p~: p, or what takes it
-/// and `-` or `/` before a word: subtracted, or divided by.
+/// A name for formulas, each part of which that differs is one of its patterns. A pattern is words, one for each factor, term or
+/// condition; `-` or `/` before a word: that is subtracted, or divided by. `1`: nothing.
+///   rescale                     a read of that array, the axis or the size; descale_*: of an array that begins so; operand: Q, K, V or dO
+///   exp cast max sum minus      a call of that function, any cast, a maximum, a sum, a difference; narrow: a sum in 16 bits
+///   < <j <v <# same<            a comparison: any, of axes, of values, with a number, one of the same direction
+///   : % %block                  whole / whole, a rest, a rest by the block of the axis
+///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
+///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
+///                               state; [bshd] [flat]: by the number of the element
+///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
+///   +# bound constant           a number that is added, that is a least value, that stands there alone
+///   uncast cut_off              what was cast, and what lacks the last bits
+///   p~ ? *                      p or what takes it, anything, any number of anything
 struct FormulaName {
     std::string_view name;
-    std::string_view stages;
-    std::string_view
-        around;  ///< words of what the part stands in, or beside; `from`: it is what the state begins with; `!word`: it does not; `also`: beside other parts
+    std::string_view stages;  ///< `load`: of an operand, as a stage or as an input
+    /// Words of what the part stands in, or beside; `!word`: of none. `from`: it is what the state begins with. `causal`, `windowed`: the mask
+    /// is that alone. `also`: beside another part.
+    std::string_view around;
     std::string_view was;
     std::string_view is;
     std::string_view where = {};  ///< axes that its condition may take; `-`: it has none; empty: either
@@ -49,7 +52,7 @@ constexpr FormulaName names[] = {
     {"rows_not_loaded", "load", "", "operand", "[j block]", "i j"},
     {"rows_not_loaded", "load", "", "operand", "[flat]", "i j"},
     {"other_kv_tile", "load", "", "operand", "[j block]"},
-    {"other_kv_tile", "load", "", "operand", "[j %]"},
+    {"other_kv_tile", "load", "", "operand", "[j %block]"},
     {"rows_shifted", "load", "", "operand", "[i moved]"},
     {"rows_shifted", "load", "", "operand", "[j moved]", "-"},
     {"rows_zeroed", "load", "", "?", "0", "-"},
@@ -66,18 +69,22 @@ constexpr FormulaName names[] = {
     {"descale_v_missing", "acc o", "", "descale_v", "1"},
     {"descale_v_twice", "acc o", "", "1", "descale_v"},
     // Scores.
-    {"cap_missing", "s", "", "tanh *", "*"},
-    {"cap_after_mask", "s", "", "inf", "#"},
-    {"alibi_missing", "s", "", "slope~ *", "1"},
-    {"alibi_sign", "s", "slope", "1", "-1"},
-    {"alibi_scaled", "s", "slope", "1", "#"},
-    {"alibi_offset", "s", "slope", "*", "*"},
-    {"bias_missing", "s", "", "bias", "1"},
-    {"bias_before_scale", "s", "bias", "1", "scale"},
-    {"scale_missing", "s m p", "", "1", "/scale"},
-    {"scale_twice", "s m p", "", "1", "scale"},
-    {"scale_inverted", "s m p", "", "1", "/scale^2"},
-    {"scale_of_padded_head_dim", "s m p", "", "1", "padded"},
+    {"cap_missing", "s x", "", "tanh *", "sum *"},
+    {"cap_missing", "s x", "", "tanh *", "s *"},
+    {"cap_after_mask", "s x", "", "inf", "#"},
+    {"alibi_missing", "s x", "", "slope~ -slope~", "1"},
+    {"alibi_sign", "s x", "slope", "1", "-1"},
+    {"alibi_sign", "s x", "", "slope~ -slope~", "-slope~ slope~"},
+    {"alibi_scaled", "s x", "slope", "1", "#"},
+    {"alibi_offset", "s x", "slope", "1", "+#"},
+    {"alibi_offset", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
+    {"alibi_offset", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
+    {"bias_missing", "s x", "", "bias", "1"},
+    {"bias_before_scale", "s x", "bias", "1", "scale"},
+    {"scale_missing", "s x", "!bias !slope", "1", "/scale"},
+    {"scale_twice", "s x", "!bias !slope", "1", "scale"},
+    {"scale_inverted", "s x", "!bias !slope", "1", "/scale^2"},
+    {"scale_of_padded_head_dim", "s x", "!bias !slope", "1", "padded"},
     {"k_not_transposed", "s", "sum", "k", "[transposed]"},
     {"wrong_leading_dimension", "s", "sum", "k", "[pitch]"},
     {"scores_of_other_tile", "s", "sum", "k", "[j block]"},
@@ -85,19 +92,16 @@ constexpr FormulaName names[] = {
     {"k_slice_missing", "s", "sum", "*", "0", "<> d"},
     {"head_dim_truncated", "s", "sum", "*", "0", ">= d"},
     {"k_slice_missing", "s", "sum", "*", "0", "d"},
-    {"one_lane_only", "s", "sum", "*", "0", "% i j"},
-    {"first_fragment_only", "s", "sum", "*", "0", "i j"},
-    {"half_scores", "s", "", "?", "cast"},
+    {"half_scores", "s", "!sum", "?", "cast"},
     {"half_scores", "s", "", "sum", "narrow"},
-    {"score_constant", "s", "", "1", "#", "-"},
+    {"score_constant", "s x", "!bias !slope", "1", "#", "-"},
     // Masks.
     {"causal_top_left", "s x", "<", "seqlen_kv -seqlen_q", "1"},
     {"causal_top_left", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
     {"causal_bottom_right", "s x", "<", "1", "seqlen_kv -seqlen_q"},
     {"causal_bottom_right", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
-    {"mask_tile_local", "s x", "<", "*", "%"},
-    {"mask_row_of_group", "s x", "<", "i", ":"},
-    {"mask_row_of_group", "s x", "<", "i", "product"},
+    {"mask_tile_local", "s x", "<", "*", "%block"},
+    {"mask_row_of_group", "s x", "<", "i", ":~"},
     {"mask_elsewhere", "s", "", "?", "inf"},
     {"causal_ignored", "s x", "causal", "<j", "1"},
     {"window_ignored", "s x", "", "<j", "1"},
@@ -111,7 +115,7 @@ constexpr FormulaName names[] = {
     {"m_not_carried", "m", "", "m", "1"},
     {"m_in_other_base", "m", "", "1", "log2e"},
     {"m_in_other_base", "m", "", "1", "/log2e"},
-    {"m_of_part_of_row", "m", "max", "?", "#", "j"},
+    {"m_of_part_of_row", "m", "max", "?", "inf", "j"},
     {"m_of_part_of_row", "m", "max", "s", "[j]"},
     {"m_of_several_rows", "m", "", "1", "^~ *"},
     {"sink_missing", "m", "from", "sink", "inf"},
@@ -132,11 +136,12 @@ constexpr FormulaName names[] = {
     {"exp_clamped", "p u", "exp", "*", "constant", "<"},
     {"exp_clamped", "p u", "", "1", "bound"},
     {"exp_clamped", "p u", "", "?", "constant", "<"},
-    {"exponent_rounded", "p", "exp", "*", "cast"},
-    {"undeclared_cast", "p u", "", "?", "cast", "-"},
+    {"exponent_rounded", "p u", "exp", "*", "cast"},
+    {"exponent_rounded", "p u", "exp2", "*", "cast"},
+    {"undeclared_cast", "p u", "!exp !exp2", "?", "cast", "-"},
     {"inf_minus_inf", "p u", "", "<v", "1"},
-    {"cast_truncated", "p u acc o", "", "cast", "&"},
-    {"cast_truncated", "p u acc o", "", "?", "&"},
+    {"cast_truncated", "p u acc o", "", "cast", "cut_off"},
+    {"cast_truncated", "p u acc o", "", "?", "cut_off"},
     {"p_of_old_max", "p u", "exp", "m", "[before]"},
     {"p_of_old_max", "p u", "exp2", "m", "[before]"},
     {"p_scale_missing", "p u", "exp", "+#", "1"},
@@ -170,10 +175,10 @@ constexpr FormulaName names[] = {
     {"v_not_transposed", "acc", "sum", "v", "[transposed]"},
     {"v_wrong_leading_dimension", "acc", "sum", "v", "[pitch]"},
     {"p_of_other_tile", "acc", "sum", "p", "[j block]"},
-    {"p_of_other_tile", "acc", "sum", "p", "[j %]"},
+    {"p_of_other_tile", "acc", "sum", "p", "[j %block]"},
     {"fragment_filled_linearly", "acc", "sum", "?", "[j bits]"},
     {"pv_slice_missing", "acc", "sum", "*", "0", "j"},
-    {"half_accumulator", "acc", "", "?", "cast"},
+    {"half_accumulator", "acc", "!sum", "?", "cast"},
     {"half_accumulator", "acc", "", "sum", "narrow"},
     {"p_scale_left", "acc o", "", "1", "p_scale"},
     {"p_scale_left", "acc o", "", "1", "/p_scale"},
@@ -194,11 +199,11 @@ constexpr FormulaName names[] = {
     {"o_of_other_head", "o", "", "*", "[h]"},
     {"o_of_other_head", "o", "< also", "*", "[h]"},
     {"zero_row_convention", "o lse", "", "<v", "1", "-"},
-    {"o_precision", "o dq dk dv", "", "?", "cast"},
+    {"o_precision", "o dq dk dv", "!product !sum", "?", "cast"},
     {"output_constant", "o dq dk dv", "", "1", "#", "-"},
     {"output_constant", "o", "< also", "1", "#", "-"},
-    {"lse_in_other_base", "lse", "", "1", "log2e"},
-    {"lse_in_other_base", "lse", "", "1", "/log2e"},
+    {"lse_in_other_base", "lse", "!m !log", "1", "log2e"},
+    {"lse_in_other_base", "lse", "!m !log", "1", "/log2e"},
     {"lse_sign", "lse", "", "1", "-1"},
     {"lse_without_max", "lse", "", "m", "1"},
     {"lse_without_sum", "lse", "", "log", "1"},
@@ -214,6 +219,13 @@ constexpr FormulaName names[] = {
     {"group_of_other_heads", "dk dv", "sum", "?", "[g exchanged]"},
     {"not_transposed", "dk dv", "sum", "?", "[transposed]"},
 };
+
+/// Numbers that stand alone, are added or are least values are different words.
+bool is_of_kind(ProgramOp joined_by, std::string_view word) {
+    if (word == "#" || word == "constant") return joined_by == ProgramOp::chosen;
+    if (word == "+#") return joined_by == ProgramOp::plus;
+    return word != "bound" || joined_by == ProgramOp::larger;
+}
 
 struct Named {
     const Program& program;
@@ -231,12 +243,7 @@ struct Named {
         for (std::string_view word : words) {
             const bool is_inverse = word.size() > 1 && (word.starts_with('-') || word.starts_with('/'));
             const bool is_signed = word.starts_with('+');
-            if (word == "#" && part.joined_by != ProgramOp::chosen) return false;
-            if (word == "constant" && part.joined_by != ProgramOp::chosen) return false;
-            if (word == "bound" && part.joined_by != ProgramOp::larger) return false;
-            if (word == "+#" && part.joined_by != ProgramOp::plus) return false;
-            // A number that is added is another word than one that is multiplied with.
-            if (part.joined_by == ProgramOp::plus && word == "#") return false;
+            if (!is_of_kind(part.joined_by, word)) return false;
             if (is_inverse) word.remove_prefix(1);
             bool is_there = false;
             for (std::size_t i = 0; i < pieces.size() && !is_there; ++i) {
@@ -255,28 +262,27 @@ struct Named {
         return is_open || std::ranges::find(taken, false) == taken.end();
     }
 
+    /// A product is its factors only where it is a piece itself.
+    bool stands_in(const FormulaPart& part, std::string_view word) const {
+        return std::ranges::any_of(part.around, [&](int number) {
+            const ProgramNode& node = program.node(number);
+            const bool is_product = node.op == ProgramOp::times || node.op == ProgramOp::quotient;
+            return is_product && !node.is_whole ? word == "product" : is_word(program, node, word);
+        });
+    }
+
     bool is_around(const FormulaPart& part, std::string_view words) const {
+        const bool has_window = problem.window_left >= 0 || problem.window_right >= 0;
+        const bool is_causal = problem.mask == Mask::causal;
         while (!words.empty()) {
             const std::string_view word = next_word(words);
-            if (word == "also") continue;
-            if (word.starts_with('!')) {
-                if (std::ranges::any_of(part.around, [&](int number) {
-                        return is_word(program, program.node(number), word.substr(1));
-                    }))
-                    return false;
-            } else if (word == "from") {
-                if (!formula.is_start) return false;
-            } else if (word == "causal") {
-                if (problem.mask != Mask::causal || problem.window_left >= 0 || problem.window_right >= 0)
-                    return false;
-            } else if (word == "windowed") {
-                const bool has_window = problem.window_left >= 0 || problem.window_right >= 0;
-                if (problem.mask == Mask::causal || !has_window) return false;
-            } else if (std::ranges::none_of(part.around, [&](int number) {
-                           return is_word(program, program.node(number), word);
-                       })) {
-                return false;
-            }
+            const bool is_so = word == "also"          ? true
+                               : word == "from"        ? formula.is_start
+                               : word == "causal"      ? is_causal && !has_window
+                               : word == "windowed"    ? has_window && !is_causal
+                               : word.starts_with('!') ? !stands_in(part, word.substr(1))
+                                                       : stands_in(part, word);
+            if (!is_so) return false;
         }
         return true;
     }
@@ -303,7 +309,6 @@ struct Named {
         if (has_word(words, "<>") && op != ProgramOp::both && op != ProgramOp::either &&
             op != ProgramOp::unequal)
             return false;
-        if (has_word(words, "%") && !takes_word(program, condition, "%")) return false;
         std::vector<std::string_view> axes;
         collect_axes(condition, axes);
         // Of numbers, not of places.
@@ -432,7 +437,8 @@ std::string_view name_of_formula(const Program& program, const Problem& problem,
 bool is_known_formula(const Program& program, const Problem& problem, double p_scale,
                       const OtherFormula& formula) {
     const FormulaName* const row = row_of_formula(program, problem, p_scale, formula);
-    return row && row->is != "#";
+    constexpr std::array<std::string_view, 3> open = {"#", "constant", "bound"};
+    return row && std::ranges::find(open, row->is) == open.end();
 }
 
 bool takes_other_block(const Program& program, int declared, int becomes) {

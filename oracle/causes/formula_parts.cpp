@@ -1,8 +1,6 @@
 #include "oracle/causes/formula_parts.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 
 #include "oracle/program/build.h"
 
@@ -85,16 +83,18 @@ struct Difference {
         std::vector<int> beside = around;
         const std::vector<int> common = take_common(was, is);
         beside.insert(beside.end(), common.begin(), common.end());
+        // A factor is of all that it multiplies, a term of itself.
+        const std::vector<int>& within = by == ProgramOp::times ? beside : around;
         FormulaPart part{.joined_by = by};
         if (by == ProgramOp::times) part.ratio = take_numbers(is) / take_numbers(was);
         const bool is_one_each = was.size() == 1 && is.size() == 1 && was[0].is_inverse == is[0].is_inverse;
         if (is_one_each && part.ratio == 1) {
-            if (was[0].node >= 0 && is[0].node >= 0) find(was[0].node, is[0].node, beside);
+            if (was[0].node >= 0 && is[0].node >= 0) find(was[0].node, is[0].node, within);
             return true;
         }
         if (common.empty() && !was.empty() && !is.empty()) return false;
         if (are_pairs(was, is) && part.ratio == 1) {
-            for (std::size_t i = 0; i < was.size(); ++i) find(was[i].node, is[i].node, beside);
+            for (std::size_t i = 0; i < was.size(); ++i) find(was[i].node, is[i].node, within);
             return true;
         }
         part.was = std::move(was);
@@ -147,8 +147,8 @@ struct Difference {
         if (was_choice == (other.op == ProgramOp::chosen)) return false;
         if (!was_choice) {
             const ProgramNode& first = program.node(other.of[0]);
-            const bool is_same_array =
-                one.op == ProgramOp::read && first.op == ProgramOp::read && one.what == first.what;
+            const bool is_same_array = one.op == ProgramOp::read && first.op == ProgramOp::read &&
+                                       one.what == first.what && is_real(program.node(other.of[2]));
             if (is_same_array && !are_alike(program, was, other.of[0])) {
                 // Beyond the array there is a number.
                 find(was, other.of[0], around);

@@ -24,7 +24,7 @@ struct FormulaPart {
     /// Of the places that have it, or of those that have not; -1: all.
     int condition = -1;
     bool is_elsewhere = false;
-    /// Nodes that the part stands in, and what else is joined there.
+    /// Nodes that the part stands in, what else is joined there, and what all of that is multiplied with.
     std::vector<int> around{};
 };
 

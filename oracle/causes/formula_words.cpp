@@ -59,6 +59,20 @@ bool is_comparison(ProgramOp op) {
 
 namespace {
 
+/// The rest of an axis by its own block.
+bool is_within_block(const Program& program, const ProgramNode& rest) {
+    const int of = program.axis_of(rest.of[0]);
+    return of >= 0 && program.axes[std::size_t(of)].block >= 0 &&
+           are_alike(program, program.axes[std::size_t(of)].block, rest.of[1]);
+}
+
+/// Of the bits of a float: all but the last ones, as many as a narrower type lacks.
+bool cuts_digits_off(const ProgramNode& kept) {
+    constexpr std::uint32_t fewest = 1U << 8;
+    const std::uint32_t lost = ~std::uint32_t(kept.number);
+    return kept.op == ProgramOp::number && lost + 1 >= fewest && (lost & (lost + 1)) == 0 && lost < 1U << 23;
+}
+
 bool takes_axis(const Program& program, const ProgramNode& node) {
     return node.op == ProgramOp::axis || std::ranges::any_of(node.of, [&](int of) {
                return of >= 0 && takes_axis(program, program.node(of));
@@ -108,9 +122,9 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
         case ProgramOp::minus:
             return word == "minus" && !node.is_whole;
         case ProgramOp::rest:
-            return word == "%";
+            return word == "%" || (word == "%block" && is_within_block(program, node));
         case ProgramOp::masked:
-            return word == "&";
+            return word == "cut_off" && cuts_digits_off(program.node(node.of[1]));
         case ProgramOp::exclusive:
             return word == "^";
         default:
@@ -136,8 +150,9 @@ bool is_block_away(const Program& program, int number, std::int64_t block_n) {
     if (!is_moved || !node.is_whole) return false;
     const ProgramNode& by = program.node(node.of[1]);
     if (block_n > 0 && by.op == ProgramOp::number && std::fmod(by.number, double(block_n)) == 0) return true;
-    return std::ranges::any_of(
-        program.axes, [&](const ProgramAxis& axis) { return axis.block >= 0 && axis.block == node.of[1]; });
+    return std::ranges::any_of(program.axes, [&](const ProgramAxis& axis) {
+        return axis.block >= 0 && are_alike(program, axis.block, node.of[1]);
+    });
 }
 
 namespace {
@@ -244,7 +259,7 @@ bool is_word_of_both(const Program& program, const Problem& problem, int was_num
     if (by == "exchanged")
         return program.node(index).op == ProgramOp::plus && program.axis_of(program.node(index).of[1]) >= 0;
     if (by == "block") return is_block_away(program, index, problem.block_n);
-    if (by == "%") return moved.op == ProgramOp::rest;
+    if (by == "%" || by == "%block") return is_word(program, moved, by);
     return by.empty() || takes_word(program, index, by);
 }
 

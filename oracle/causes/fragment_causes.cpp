@@ -1,7 +1,6 @@
 // Registers of a matrix product: the elements of a fragment that a lane holds, and accumulators.
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "oracle/causes/layouts.h"

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 
 #include "oracle/causes/signature.h"
 #include "oracle/replay/tiles.h"
@@ -7,12 +5,6 @@
 namespace tilescope {
 
 namespace {
-
-struct NamedOperand {
-    Stage stage;
-    const char* name;
-    Matrix& (*operand)(SearchedTile&);
-};
 
 /// A product of 0 in the columns of other lanes.
 std::vector<Candidate> products_of_some_lanes() {

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <limits>
 
 #include "oracle/causes/both_operands.h"
 #include "oracle/causes/layouts.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <optional>
 
 #include "oracle/causes/rewrites.h"
 #include "oracle/causes/staged_output.h"

@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <numbers>
 
 #include "dump/schema.h"
 #include "oracle/causes/rewrites.h"
@@ -12,12 +11,6 @@
 namespace tilescope {
 
 namespace {
-
-/// A least argument, in natural units, and as the code has it.
-struct Clamp {
-    double least;
-    std::string name;
-};
 
 /// Where a key is hidden P is 0: what is added to it is what it is instead.
 Generator hidden_cells_hold(const char* what, const Expr& held) {

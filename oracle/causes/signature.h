@@ -30,8 +30,7 @@ std::vector<NamedConstant> known_constants(const Evidence& evidence);
 /// relative.
 NamedConstant named(const Evidence& evidence, double value, double tolerance);
 
-/// The one factor by which nearly all wrong elements differ from what is expected, and its relative
-/// uncertainty. Nullopt where there is none.
+/// A factor, and its relative uncertainty.
 struct Ratio {
     double value = 1;
     double uncertainty = 0;
@@ -43,7 +42,7 @@ struct Sample {
     double expected = 0;
     double error = 0;
 };
-/// The same of any samples.
+/// The one factor by which nearly all samples differ from what is expected; nullopt: there is none.
 std::optional<Ratio> ratio_of(const std::vector<Sample>& samples);
 
 /// Median; NaN of nothing.

@@ -28,7 +28,7 @@ const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
         for (const auto part :
-             {named_formula_causes, operand_causes, score_causes, layout_causes, max_causes,
+             {named_score_causes, named_state_causes, operand_causes, score_causes, layout_causes, max_causes,
               probability_causes, sum_causes, accumulator_causes, output_causes, precision_causes,
               coverage_causes, fragment_causes, address_causes, tile_read_causes, output_address_causes,
               past_end_causes, store_causes, place_causes}) {

@@ -62,9 +62,6 @@ inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 /// Of rows that hold what they held before.
 inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
-/// Of a stage whose formula is another one, in whatever it may be: what no other row describes.
-inline constexpr std::string_view formula_name = "formula";
-
 /// Of what the store of o does to lse.
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
 
@@ -80,7 +77,8 @@ const Cause& cause_named(std::string_view name);
 FoundCause told_of(const Cause& row, Stage observed);
 
 // The rows of all_causes(), a part of the kernel each.
-std::vector<Cause> named_formula_causes();
+std::vector<Cause> named_score_causes();
+std::vector<Cause> named_state_causes();
 std::vector<Cause> operand_causes();
 std::vector<Cause> score_causes();
 std::vector<Cause> layout_causes();

@@ -58,6 +58,24 @@ std::string record_text(const std::vector<Stage>& stages) {
     return "record " + names_of(stages) + ", which they leave different";
 }
 
+namespace {
+
+/// A formula that has a name of its own.
+bool is_named_formula(const FoundCause& cause) {
+    return !cause.parameters.empty() && cause.parameters == cause.rewrites && cause.name != formula_name;
+}
+
+}  // namespace
+
+std::string headline_of(const FoundCause& cause) {
+    return is_named_formula(cause) ? std::string(cause.name) : title_of(cause);
+}
+
+std::string formula_of(const FoundCause& cause) {
+    if (!is_named_formula(cause)) return "";
+    return cause.parameters.front().name + " = " + cause.parameters.front().value;
+}
+
 std::string title_of(const FoundCause& cause) {
     std::string text(cause.name);
     for (std::size_t i = 0; i < cause.parameters.size(); ++i)

@@ -44,6 +44,9 @@ struct Change;
 /// Which part of a stage has the mistake: the smallest number that explains it. `ruled`: where Change::where says.
 enum class Scope : std::uint8_t { everywhere, bad_tiles, bad_rows, ruled };
 
+/// Of a stage whose formula is another one, in whatever it may be: what no other row describes.
+inline constexpr std::string_view formula_name = "formula";
+
 /// A mistake that explains why a stage diverges.
 struct FoundCause {
     std::string_view name;
@@ -165,8 +168,14 @@ std::string text_of(const StageAnswer& answer);
 /// "record q and k, which they leave different": of Diagnosis::record_next.
 std::string record_text(const std::vector<Stage>& stages);
 
-/// "diagonal_shifted (columns 1)".
+/// "diagonal_shifted (columns 1)", "score_constant (s 2.0 * sum(d: q * k))".
 std::string title_of(const FoundCause& cause);
+
+/// As title_of(), but without the formula of one that has a name: "score_constant".
+std::string headline_of(const FoundCause& cause);
+
+/// "s = 2.0 * sum(d: q * k)": what headline_of() leaves out, else "".
+std::string formula_of(const FoundCause& cause);
 
 /// That the search was cut off, and what of it failed, a line each; none where it came to its end.
 std::vector<std::string> lines_of(const SearchEnd& end);

@@ -171,14 +171,16 @@ class MistakeSearch {
         parts_.push_back(std::move(found));
     }
 
+    bool loses_digits(const Found& found) {
+        const Rewritten with(program_, found.rewrite, found.dtype);
+        return searched_.lost_digits().has_value();
+    }
+
     /// False: it does not explain so much of the tiles.
     bool complete(Found& found, double share = most_of_wrong) {
         const RewriteOutcome outcome = outcome_of(found, true, share);
-        {
-            const Rewritten with(program_, found.rewrite, found.dtype);
-            found.mistake.is_narrower = searched_.narrower_type().has_value();
-        }
         if (!outcome.is_possible) return false;
+        found.mistake.is_narrower = loses_digits(found);
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
         if (found.rewrite.is_start) mistake.becomes = "from " + mistake.becomes;

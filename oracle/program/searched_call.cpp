@@ -99,10 +99,10 @@ bool is_number_of(Dtype dtype, double number) {
 
 }  // namespace
 
-std::optional<Dtype> SearchedCall::narrower_type() const {
+std::optional<LostDigits> SearchedCall::lost_digits() const {
     const Dtype dtype = type_of_numbers(program_, program_.array(wrong_));
-    const bool is_narrower = dtype_info(dtype).significand_bits < dtype_info(declared_type_).significand_bits;
-    return is_narrower ? std::optional(dtype) : std::nullopt;
+    const int digits = dtype_info(declared_type_).significand_bits - dtype_info(dtype).significand_bits;
+    return digits > 0 ? std::optional(LostDigits{dtype, digits}) : std::nullopt;
 }
 
 void SearchedCall::choose_stages() {
@@ -287,23 +287,22 @@ double evidence_of(double off, double error) {
 }
 
 /// What the rewritten program expects of an element.
-void look(const LookedElement& element, Uncertain expected, std::optional<Dtype> type,
+void look(const LookedElement& element, Uncertain expected, const std::optional<LostDigits>& lost,
           RewriteOutcome& outcome) {
     outcome.apart += !element.is_known && element.is_none ? 1 : 0;
     if (!element.is_known) return;
     ++(element.is_right ? outcome.right : outcome.wrong);
-    const bool is_near = is_as_expected(element.got, expected.value, expected.error);
+    const bool is_of_type = !lost || !std::isfinite(element.got) || is_number_of(lost->type, element.got);
+    const bool is_near = is_as_expected(element.got, expected.value, expected.error) && is_of_type;
     // Of what is computed from what nobody knows, as beyond an array, nothing is expected.
     const bool is_open = std::isnan(expected.value) && std::isinf(expected.error);
     const bool is_right = is_near || (std::isnan(element.got) && std::isnan(expected.value) && !is_open);
     if (element.is_right) {
         if (!is_right) (is_open ? outcome.right_open : outcome.broken).push_back(&element);
-    } else if (type && std::isfinite(element.got) && !is_number_of(*type, element.got)) {
-        ++outcome.unexplained;
-    } else if (is_near && type && expected.error > 0) {
-        // Of a narrower type it is that a number is one of these that tells.
+    } else if (is_near && lost && expected.error >= element.off) {
+        // Every other number ends in other digits.
         outcome.explained.push_back(&element);
-        outcome.evidence += 2;
+        outcome.evidence += lost->digits;
     } else if (is_near && expected.error >= element.off) {
         // Within a tolerance only because that became wider.
         ++outcome.swallowed;
@@ -319,11 +318,11 @@ void look(const LookedElement& element, Uncertain expected, std::optional<Dtype>
 
 void SearchedCall::replay(const CallPart& part, int stage, RewriteOutcome& outcome) const {
     std::size_t next = 0;
-    const std::optional<Dtype> type = narrower_type();
+    const std::optional<LostDigits> lost = lost_digits();
     const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (tile.stage != wrong_) return;
         for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
-            look(part.elements[next], {expected.value[i], expected.error[i]}, type, outcome);
+            look(part.elements[next], {expected.value[i], expected.error[i]}, lost, outcome);
     };
     TileRun run = run_of(part.ranges, observe);
     for (const int i : rewritten_) {

@@ -46,6 +46,12 @@ struct RewriteOutcome {
     std::vector<const LookedElement*> right_open;  ///< right before, and read beyond an array now
 };
 
+/// Numbers are those of a narrower type: binary digits that they lack.
+struct LostDigits {
+    Dtype type = Dtype::f32;
+    int digits = 0;
+};
+
 /// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
 class SearchedCall {
  public:
@@ -85,8 +91,8 @@ class SearchedCall {
     /// With all that is known.
     TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
 
-    /// The type whose numbers the wrong stage holds by the program as it is now, if that is narrower than by the declared one.
-    std::optional<Dtype> narrower_type() const;
+    /// Of the numbers that the wrong stage holds by the program as it is now; nullopt: they have as many as by the declared one.
+    std::optional<LostDigits> lost_digits() const;
     /// Whether a stage is computed from another, directly or by way of what was not stored.
     bool takes_part_in(int stage, int reader) const;
 

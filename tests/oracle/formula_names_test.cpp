@@ -1,0 +1,172 @@
+// Names of formulas: each row is a kernel's formula in place of the declared one, and what a kernel author would call it.
+
+#include "oracle/causes/formula_names.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "dump/schema/program.h"
+
+namespace tilescope::test {
+namespace {
+
+/// Attention with an ALiBi slope, a bias and a soft cap, of which every stage is there.
+constexpr std::string_view attention = R"(
+axes   b: batch; h: heads; i: seqlen_q by block_m; j: seqlen_kv by block_n; d: head_dim; e: head_dim_v
+sizes  group
+input  Q[b, h, i, d]; K[b, h / group, j, d]; V[b, h / group, j, e]; slope[b, h]; bias[b, h, i, j]; descale_k[b, h / group]
+stage  q[b, h, i, d] = Q
+stage  k[b, h, j, d] = K * descale_k
+stage  s[b, h, i, j] = sum(d: q * k) * 0.25 + slope * j - slope * (i + seqlen_kv - seqlen_q) + bias where j <= i + seqlen_kv - seqlen_q else -inf
+stage  x[b, h, i, j] = tanh(s / 5.0) * 5.0
+stage  m[b, h, i] over j = max(m, max(j: s)) from -inf
+stage  rescale[b, h, i] over j = exp(m.before - m) where m.before > -inf else 0.0
+stage  p[b, h, i, j] = exp(s - m) where s > -inf else 0.0
+stage  l[b, h, i] over j = l * rescale + sum(j: p) from 0.0
+stage  acc[b, h, i, e] over j = acc * rescale + sum(j: bf16(p) * V) from 0.0
+stage  o[b, h, i, e] = acc / l where l > 0.0 else 0.0
+stage  lse[b, h, i] = m + log(l) where l > 0.0 else -inf
+)";
+
+/// What is named by a formula that stands beside that of `stage`.
+std::string named(std::string_view stage, std::string_view formula) {
+    std::string text(attention);
+    const std::size_t begin = text.find(fmt::format("stage  {}[", stage));
+    const std::size_t end = text.find('\n', begin);
+    const std::string declared = text.substr(begin, end - begin);
+    const std::size_t after_name = declared.find('[');
+    const bool goes_on = declared.find(" over j") != std::string::npos;
+    text.insert(end, fmt::format("\nstage  other{} = {}{}",
+                                 declared.substr(after_name, declared.find(" = ") - after_name), formula,
+                                 goes_on ? " from 0.0" : ""));
+    const Program program = parse_program(text + "output o\n");
+    Problem problem;
+    problem.sm_scale = 0.25F;
+    problem.head_dim = 16;
+    problem.block_n = 16;
+    problem.mask = Mask::causal;
+    const OtherFormula other{stage, program.array(program.array_named(stage)).value,
+                             program.array(program.array_named("other")).value};
+    return std::string(name_of_formula(program, problem, 1, other));
+}
+
+struct NamedFormula {
+    const char* stage;
+    const char* formula;
+    const char* name;  ///< empty: it has none
+};
+
+constexpr const char* causal = " where j <= i + seqlen_kv - seqlen_q else -inf";
+constexpr const char* alibi = " + slope * j - slope * (i + seqlen_kv - seqlen_q)";
+
+TEST(FormulaNames, OfStatesAndOutputs) {
+    const NamedFormula rows[] = {
+        {"k", "K", "descale_missing"},
+        {"k", "K * descale_k * descale_k", "descale_twice"},
+        {"k", "K[b, h % group, j, d] * descale_k", "kv_head_modulo"},
+        {"k", "K[b, h / group, j - block_n, d] * descale_k", "other_kv_tile"},
+        {"k", "K[b, h / group, j % block_n, d] * descale_k", "other_kv_tile"},
+        {"k", "K[b, h / group, j % 3, d] * descale_k", ""},
+        {"k", "K[b, h / group, j ^ 5, d] * descale_k", ""},
+        {"m", "max(m.before, max(j: s) * 1.4426950408889634)", "m_in_other_base"},
+        {"m", "max(j: s)", "m_not_carried"},
+        {"m", "max(m.before, max(j: s where j % 4 < 2 else -inf))", "m_of_part_of_row"},
+        {"m", "max(m.before, max(j: s where j % 4 < 2 else 7.0))", ""},
+        {"p", "exp2(s - m) where s > -inf else 0.0", "exp_base"},
+        {"p", "exp(bf16(s) - m) where s > -inf else 0.0", "exponent_rounded"},
+        {"p", "bf16(exp(s - m)) where s > -inf else 0.0", "undeclared_cast"},
+        {"p", "(bf16(exp(s - m)) where i % 2 == 1 else exp(s - m)) where s > -inf else 0.0", ""},
+        {"p", "exp(s - m) & 0xffff0000 where s > -inf else 0.0", "cast_truncated"},
+        {"p", "exp(s - m) & 0x7fffffff where s > -inf else 0.0", ""},
+        {"p", "exp(s - m.before) where s > -inf else 0.0", "p_of_old_max"},
+        {"p", "exp(s - m[b, h, i / 4 * 4]) where s > -inf else 0.0", ""},
+        {"p", "exp(s - m)", "inf_minus_inf"},
+        {"l", "l.before + sum(j: p)", "l_not_rescaled"},
+        {"l", "l.before * rescale * rescale + sum(j: p)", "l_rescaled_twice"},
+        {"l", "l.before * rescale + sum(j: p * 4.0)", "l_counted_n_times"},
+        {"l", "l.before * rescale + sum(j: bf16(p))", "l_of_cast_p"},
+        {"l", "l.before * rescale + sum(j: max(p, 0.125))", ""},
+        {"acc", "acc.before + sum(j: bf16(p) * V)", "acc_not_rescaled"},
+        {"acc", "acc.before * rescale + sum(j: p * V)", "uncast_p_multiplied"},
+        {"acc", "acc.before * rescale + f16(sum(j: bf16(p) * V))", "half_accumulator"},
+        {"acc", "acc.before * rescale + sum(j: bf16(p) * f16(V))", "operand_precision"},
+        {"o", "acc where l > 0.0 else 0.0", "not_normalised"},
+        {"o", "acc / l / l where l > 0.0 else 0.0", "double_normalised"},
+        {"o", "acc / (l + 0.001) where l > 0.0 else 0.0", "epsilon_in_denominator"},
+        {"o", "acc / l + 0.001 where l > 0.0 else 0.0", ""},
+        {"o", "acc / max(l, 12.0) where l > 0.0 else 0.0", ""},
+        {"o", "bf16(acc / l) where l > 0.0 else 0.0", "o_precision"},
+        {"o", "bf16(acc) / l where l > 0.0 else 0.0", ""},
+        {"o", "acc / l", "zero_row_convention"},
+        {"lse", "(m + log(l)) * 1.4426950408889634 where l > 0.0 else -inf", "lse_in_other_base"},
+        {"lse", "m * 1.4426950408889634 + log(l) where l > 0.0 else -inf", ""},
+        {"lse", "m + log(l) * 1.4426950408889634 where l > 0.0 else -inf", ""},
+        {"lse", "-(m + log(l)) where l > 0.0 else -inf", "lse_sign"},
+        {"lse", "m where l > 0.0 else -inf", "lse_without_sum"},
+        {"x", "s", "cap_missing"},
+        {"x", "silu(s / 5.0) * 5.0", ""},
+    };
+    for (const NamedFormula& row : rows)
+        EXPECT_EQ(named(row.stage, row.formula), row.name) << row.stage << " = " << row.formula;
+}
+
+TEST(FormulaNames, OfScores) {
+    const auto of = [](const std::string& product,
+                       const std::string& rest = std::string(alibi) + " + bias" + causal) {
+        return named("s", product + rest);
+    };
+    EXPECT_EQ(of("sum(d: q * k)"), "scale_missing");
+    EXPECT_EQ(of("sum(d: q * k) * 0.25 * 0.25"), "scale_twice");
+    EXPECT_EQ(of("sum(d: q * k) / 0.25"), "scale_inverted");
+    EXPECT_EQ(of("sum(d: q * k) * 0.5"), "score_constant");
+    EXPECT_EQ(of("f16(sum(d: q * k)) * 0.25"), "half_scores");
+    EXPECT_EQ(of("sum(d: bf16(q) * k) * 0.25"), "");
+    EXPECT_EQ(of("sum(d: q * k where d < 8 else 0.0) * 0.25"), "head_dim_truncated");
+    EXPECT_EQ(of("sum(d: q * k where d >= 8 else 0.0) * 0.25"), "k_slice_missing");
+    const std::string product = "sum(d: q * k) * 0.25";
+    EXPECT_EQ(of(product, std::string(alibi) + causal), "bias_missing");
+    EXPECT_EQ(of(product, std::string(alibi) + " + bias * 0.25" + causal), "bias_before_scale");
+    EXPECT_EQ(of(product, std::string(alibi) + " + bias * 3.0" + causal), "");
+    EXPECT_EQ(of(product, std::string(" + bias") + causal), "alibi_missing");
+    EXPECT_EQ(of(product, std::string(" - slope * j + slope * (i + seqlen_kv - seqlen_q) + bias") + causal),
+              "alibi_sign");
+    EXPECT_EQ(
+        of(product, std::string(" + slope * j - slope * (i + seqlen_kv - 1 - seqlen_q) + bias") + causal),
+        "alibi_offset");
+    EXPECT_EQ(
+        of(product, std::string(" + slope * j * j - slope * (i + seqlen_kv - seqlen_q) + bias") + causal),
+        "");
+}
+
+TEST(FormulaNames, OfMasks) {
+    const auto of = [](const std::string& where) {
+        return named("s", std::string("sum(d: q * k) * 0.25") + alibi + " + bias" + where);
+    };
+    EXPECT_EQ(of(""), "causal_ignored");
+    EXPECT_EQ(of(" where j <= i else -inf"), "causal_top_left");
+    EXPECT_EQ(of(" where j < i + seqlen_kv - seqlen_q else -inf"), "diagonal_shifted");
+    EXPECT_EQ(of(" where j <= i + seqlen_kv - seqlen_q + 2 else -inf"), "diagonal_shifted");
+    EXPECT_EQ(of(" where j >= i + seqlen_kv - seqlen_q else -inf"), "");
+    EXPECT_EQ(of(" where j % block_n <= i + seqlen_kv - seqlen_q else -inf"), "mask_tile_local");
+    EXPECT_EQ(of(" where j % 3 <= i + seqlen_kv - seqlen_q else -inf"), "");
+    EXPECT_EQ(of(" where j <= i / 4 * 4 + seqlen_kv - seqlen_q else -inf"), "mask_row_of_group");
+    EXPECT_EQ(of(" where j <= i * 2 + seqlen_kv - seqlen_q else -inf"), "");
+}
+
+/// A free number is no knowledge.
+TEST(FormulaNames, OfWhichSomeAreKnown) {
+    const Program program = parse_program(
+        "axes i: n\ninput x[i]\nstage o[i] = x\nstage twice[i] = x * 2.5\nstage sign[i] = -x\noutput o");
+    const auto is_known = [&](std::string_view stage, std::string_view as) {
+        const OtherFormula other{as, program.array(program.array_named("o")).value,
+                                 program.array(program.array_named(stage)).value};
+        return is_known_formula(program, Problem(), 1, other);
+    };
+    EXPECT_FALSE(is_known("twice", "o"));
+    EXPECT_TRUE(is_known("sign", "lse"));
+}
+
+}  // namespace
+}  // namespace tilescope::test
