@@ -25,12 +25,8 @@ namespace {
 
 /// Elements of all stages: the program computes each of them.
 constexpr std::int64_t most_elements = 1 << 22;
-/// Elements that the search computes, in about two seconds of one core; where stages before were not dumped most of its rewrites
-/// explain the same, and half of it has to do.
+/// Elements that the search computes, in two to four seconds of one core.
 constexpr std::int64_t most_searched = 300'000'000;
-constexpr std::int64_t most_searched_unseen = 600'000'000;
-/// Stages that were not dumped, the wrong one among them, beside which it is searched wholly.
-constexpr std::size_t few_unseen = 3;
 /// What a formula of so many bits is free to choose counts as one fitted parameter.
 constexpr double bits_of_parameter = 12;
 
@@ -273,10 +269,7 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence) {
         return verdict.stage == report.first_wrong && verdict.outside > 0;
     });
     if (!is_wrong) return {};
-    const bool is_seen = computed_for(own->program, &own->stored, report.first_wrong).size() <= few_unseen;
-    options.searched_elements = !is_bounded ? std::numeric_limits<std::int64_t>::max()
-                                : is_seen   ? most_searched
-                                            : most_searched_unseen;
+    options.searched_elements = is_bounded ? most_searched : std::numeric_limits<std::int64_t>::max();
     options.tells_parts = true;
     options.is_known_mistake = [&](const Program& program, int stage, int value, bool is_start) {
         const ProgramArray& array = program.array(stage);

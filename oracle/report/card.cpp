@@ -84,9 +84,9 @@ std::string why(const Report& report, const Diagnosis& diagnosis, CausesKnown kn
 
 std::string evidence_of(const FoundCause& cause) {
     if (cause.structural)
-        return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", title_of(cause),
+        return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", headline_of(cause),
                            percent_of(cause.explained_after), cause.elements);
-    return fmt::format("{}: explains {}, healthy replay {}; {}", title_of(cause), explained_text(cause),
+    return fmt::format("{}: explains {}, healthy replay {}; {}", headline_of(cause), explained_text(cause),
                        percent_of(cause.explained_before), cause.where);
 }
 
@@ -94,12 +94,12 @@ std::string also_of(const Report& report, const Diagnosis& diagnosis) {
     std::string alike;
     for (std::size_t i = 1; i < diagnosis.causes.size(); ++i) {
         if (diagnosis.causes[i].rank == diagnosis.causes[0].rank)
-            alike += (alike.empty() ? "" : ", ") + title_of(diagnosis.causes[i]);
+            alike += (alike.empty() ? "" : ", ") + headline_of(diagnosis.causes[i]);
     }
     std::string text = alike.empty() ? "" : "as good: " + alike;
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
     for (const FoundCause& cause : diagnosis.then)
-        add(fmt::format("then {} in {}", title_of(cause), name_in(report, cause.stage)));
+        add(fmt::format("then {} in {}", headline_of(cause), name_in(report, cause.stage)));
     for (const StageAnswer& answer : diagnosis.answers) {
         const bool is_open =
             answer.kind == AnswerKind::unexplained || answer.kind == AnswerKind::not_searched;

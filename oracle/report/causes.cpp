@@ -22,15 +22,22 @@ std::string fitted(const FoundCause& cause) {
                                           : std::to_string(cause.free_parameters) + " parameters");
 }
 
-/// The cause that explains best, in three lines.
+/// What it is and where, and the formula of one that has a name.
+std::string cause_line(const char* kind, const FoundCause& cause) {
+    const std::string formula = formula_of(cause);
+    return fmt::format("{}: {} in {}: {}\n", kind, headline_of(cause), name_of_stage(cause.stage),
+                       cause.says) +
+           (formula.empty() ? "" : "  " + formula + "\n");
+}
+
+/// The cause that explains best, in three or four lines.
 std::string best_cause(const Report& report, const FoundCause& cause) {
     const bool is_race = cause.name == racing_name;
     const char* kind = cause.legal        ? "legal, if it is meant"
                        : is_race          ? "written again"
                        : cause.structural ? "wrong elements"
                                           : "cause";
-    std::string text =
-        fmt::format("{}: {} in {}: {}\n", kind, title_of(cause), name_of_stage(cause.stage), cause.says);
+    std::string text = cause_line(kind, cause);
     if (is_race) {
         text += "  the last value stays; which it is may change from run to run\n";
     } else if (cause.structural && cause.explained_after > 0) {
@@ -61,7 +68,7 @@ std::string ties_text(const Diagnosis& diagnosis, const std::vector<const FoundC
     if (tied.empty()) return "";
     std::string names;
     for (const FoundCause* cause : tied) {
-        names += (names.empty() ? "" : ", ") + title_of(*cause);
+        names += (names.empty() ? "" : ", ") + headline_of(*cause);
         if (cause->stage != diagnosis.causes[0].stage) names += " in " + name_of_stage(cause->stage);
     }
     std::string text = "  as good: " + names;
@@ -94,7 +101,7 @@ std::string prediction_text(const Prediction& prediction) {
         return fmt::format("cause of {}: none was found there that a replay knows\n", prediction.of);
     const FoundCause& cause = *prediction.cause;
     std::string text =
-        fmt::format("cause of {}: {} in {}: ", prediction.of, title_of(cause), name_of_stage(cause.stage));
+        fmt::format("cause of {}: {} in {}: ", prediction.of, headline_of(cause), name_of_stage(cause.stage));
     if (prediction.wrong == 0)
         return text + fmt::format("nothing of {} is wrong here\n", name_of_stage(cause.observed));
     const double explained = 1 - double(prediction.left) / double(prediction.wrong);
@@ -148,9 +155,9 @@ std::string remains_text(const Suggestion& suggestion) {
     if (causes.empty())
         return fmt::format("what remains begins in {}{}", name_of_stage(*suggestion.then),
                            suggestion.searched ? ", and no known cause explains it" : "");
-    std::string text = fmt::format("what remains is {} in {}: {}", title_of(causes[0]),
+    std::string text = fmt::format("what remains is {} in {}: {}", headline_of(causes[0]),
                                    name_of_stage(causes[0].stage), causes[0].says);
-    for (const FoundCause* cause : tied_with_first(causes)) text += ", or " + title_of(*cause);
+    for (const FoundCause* cause : tied_with_first(causes)) text += ", or " + headline_of(*cause);
     return text;
 }
 
@@ -183,8 +190,7 @@ std::string causes_text(const Report& report) {
     text += race_text(diagnosis, tied);
     for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
         const FoundCause& next = diagnosis.then[i];
-        text += fmt::format("{}: {} in {}: {}\n", next.structural ? "besides" : "then", title_of(next),
-                            name_of_stage(next.stage), next.says);
+        text += cause_line(next.structural ? "besides" : "then", next);
         if (next.race_alike) text += "  a race looks the same here, too\n";
     }
     return text + answers_text(report) + end;

@@ -113,7 +113,7 @@ class Causes(TileDiffCase):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         self.assertIsNone(self.judge(path, "--no-causes")["causes"])
         self.assertNotIn("cause:", self.run_it(path, "--no-causes").stdout)
-        self.assertIn("cause: l_not_rescaled (l ", self.run_it(path).stdout)
+        self.assertIn("cause: l_not_rescaled in l", self.run_it(path).stdout)
 
     def test_replay_is_written(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")

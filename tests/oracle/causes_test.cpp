@@ -122,7 +122,8 @@ TEST(Causes, SayWhatHowMuchAndWhere) {
     EXPECT_GT(cause.bits, 0);
     EXPECT_LT(cause.bits, 8 + 8 + 1);
     const std::string text = to_text(report);
-    EXPECT_NE(text.find("cause: acc_not_rescaled (acc acc + sum("), std::string::npos) << text;
+    EXPECT_NE(text.find("cause: acc_not_rescaled in acc: "), std::string::npos) << text;
+    EXPECT_NE(text.find("\n  acc = acc + sum("), std::string::npos) << text;
     EXPECT_NE(text.find("  explained 100 % of "), std::string::npos) << text;
     EXPECT_NE(text.find("  look at: acc *= exp(m_old - m_new)"), std::string::npos) << text;
     const nlohmann::json json = nlohmann::json::parse(to_json(report))["causes"][0];
@@ -260,7 +261,7 @@ TEST(Causes, TwoFaultsAreFoundOneAfterTheOther) {
     EXPECT_EQ(best(report).name, "l_not_rescaled");
     ASSERT_EQ(report.diagnosis.then.size(), 1u);
     EXPECT_EQ(report.diagnosis.then[0].name, "lse_sign");
-    EXPECT_NE(to_text(report).find("then: lse_sign (lse -(m + log(l))"), std::string::npos);
+    EXPECT_NE(to_text(report).find("then: lse_sign in lse: "), std::string::npos);
 }
 
 TEST(Causes, TwoFaultsOfOneStageAreFoundTogether) {

@@ -106,7 +106,7 @@ TEST(MatchesOracle, JudgesFilesAndRecordings) {
     EXPECT_THAT(samples + "/healthy_scalar.h5", MatchesOracle());
     EXPECT_THAT(*open_recording(samples + "/healthy_scalar.h5"), MatchesOracle());
     EXPECT_NONFATAL_FAILURE(EXPECT_THAT(samples + "/acc_not_rescaled.h5", MatchesOracle()),
-                            "cause: acc_not_rescaled (acc ");
+                            "cause: acc_not_rescaled in acc");
     EXPECT_NONFATAL_FAILURE(EXPECT_THAT(samples + "/no_such.h5", MatchesOracle()), "could not be judged");
 }
 

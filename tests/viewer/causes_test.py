@@ -162,7 +162,7 @@ class States(TileViewCase):
         path = self.dump(spoil)
         base = "cause then lse_in_other_base"
         then = len(judged(path)["causes"]) + 1  # its line, below those of the first
-        self.play([path], "wait", "key D", "wait", "expect cause 1 score_constant (factor 2)   s", "expect Then, beside the first",
+        self.play([path], "wait", "key D", "wait", "expect cause 1 score_constant   s", "expect Then, beside the first",
                   f"expect {base}", "expect legal if it is meant", "key 7", "wait", "expect s (FIRST WRONG)  batch 0  head 0   replayed",
                   f"click cause_{then}:0.5 0.5", "wait", "expect Map of lse", "expect lse (wrong too)  batch 0  head 0   replayed", "key X", "wait",
                   "key D", "wait", "expect Map of s", "expect s (FIRST WRONG)  batch 0  head 0   replayed",

@@ -23,7 +23,7 @@ std::string share_of(const FoundCause& cause) {
 void draw_entry(App& app, const FoundCause& cause, const std::string& rank, std::size_t index) {
     const float em = ImGui::GetFontSize();
     const float indent = 2.2F * em;
-    std::string what = title_of(cause);
+    std::string what = headline_of(cause);
     if (cause.legal) what += ", legal if it is meant";
     std::string how = fmt::format("{}   {}   {}", stage_info(app.problem(), cause.stage).name, cause.family,
                                   share_of(cause));
@@ -63,6 +63,7 @@ void draw_layers(App& app) {
 /// What the chosen one does, and where to look.
 void draw_chosen(App& app, const FoundCause& cause) {
     text(app, std::string(cause.says));
+    if (const std::string formula = formula_of(cause); !formula.empty()) text(app, formula);
     text(app, fmt::format("look at: {}", cause.look_at), colours::accent);
     if (cause.structural)
         return text(app,

@@ -30,7 +30,7 @@ std::string why_no_replay(const App& app, Stage stage) {
     const FoundCause* cause = chosen_cause(app);
     if (cause == nullptr) return "nothing is replayed: " + why_no_causes(app);
     if (cause->changes == nullptr)
-        return fmt::format("{}: only its places are known, nothing can be replayed", title_of(*cause));
+        return fmt::format("{}: only its places are known, nothing can be replayed", headline_of(*cause));
     const Stage shown = cause->observed;
     return shown == stage ? "" : fmt::format("the replay is of {}", stage_info(app.problem(), shown).name);
 }

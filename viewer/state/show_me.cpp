@@ -40,7 +40,7 @@ std::string show_replay(App& app) {
     choose_cause(app, app.view.cause);
     app.view.quantity = Quantity::replayed;
     return fmt::format("what a kernel with {} would hold; Space shows what was dumped",
-                       title_of(*chosen_cause(app)));
+                       headline_of(*chosen_cause(app)));
 }
 
 std::string show_unexplained(App& app) {
