@@ -140,11 +140,14 @@ struct Difference {
         parts.push_back({.was = {{was, false}}, .is = {{is, false}}, .around = around});
     }
 
-    /// Where one of them is a choice and the other is not.
+    /// Where one of them is a choice and the other is not, or has the other whole in it.
     bool find_in_choice(const ProgramNode& one, const ProgramNode& other, int was, int is,
                         const std::vector<int>& around) {
-        const bool was_choice = one.op == ProgramOp::chosen;
-        if (was_choice == (other.op == ProgramOp::chosen)) return false;
+        const bool is_choice = other.op == ProgramOp::chosen;
+        const bool is_around_it =
+            is_choice && (are_alike(program, was, other.of[0]) || are_alike(program, was, other.of[2]));
+        const bool was_choice = one.op == ProgramOp::chosen && !is_around_it;
+        if (was_choice == is_choice) return false;
         if (!was_choice) {
             const ProgramNode& first = program.node(other.of[0]);
             const bool is_same_array = one.op == ProgramOp::read && first.op == ProgramOp::read &&

@@ -51,8 +51,8 @@ RIGHT = {
     "p_lane_stride": ["p_lane_stride"],
     "p_tail_kept": ["masked_p_not_zero"],
     "max_in_lane_0": ["p_of_partial_max"],
-    # The guard of `stable` makes exp(-80) of what is NaN elsewhere.
-    "inf_minus_inf": ["inf_minus_inf", "exp_clamped"],
+    # The guard of `stable` makes exp(-80) of what is NaN elsewhere: no less than that, or of masked keys alone.
+    "inf_minus_inf": ["inf_minus_inf", "exp_clamped", "masked_p_not_zero"],
     "tail_counted": ["tail_counted"],
     "l_not_rescaled": ["l_not_rescaled"],
     "acc_not_rescaled": ["acc_not_rescaled"],
