@@ -15,7 +15,8 @@ namespace {
 /// A name for formulas, each part of which that differs is one of its patterns. A pattern is words, one for each factor, term or
 /// condition; `-` or `/` before a word: that is subtracted, or divided by. `1`: nothing.
 ///   rescale                     a read of that array, the axis or the size; descale_*: of an array that begins so; operand: Q, K, V or dO
-///   exp cast max sum minus      a call of that function, any cast, a maximum, a sum, a difference; narrow: a sum in 16 bits
+///   exp cast max sum            a call of that function, any cast, a maximum, a sum; narrow: a sum in 16 bits; minus, product: a difference,
+///                               factors
 ///   < <j <v <# same<            a comparison: any, of axes, of values, with a number, one of the same direction
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oracle/causes/formula_words.h"
 #include "oracle/program/build.h"
 
 namespace tilescope {
@@ -115,12 +116,6 @@ struct Difference {
                                    [&](int operand) { return operand >= 0 && takes(operand, part); });
     }
 
-    bool takes_axis(int formula) const {
-        const ProgramNode& node = program.node(formula);
-        return node.op == ProgramOp::axis ||
-               std::ranges::any_of(node.of, [&](int operand) { return operand >= 0 && takes_axis(operand); });
-    }
-
     bool takes_array(int formula, int array) const {
         const ProgramNode& node = program.node(formula);
         if (node.op == ProgramOp::read && node.what == array) return true;
@@ -162,7 +157,7 @@ struct Difference {
             const auto is_product = [](const ProgramNode& node) {
                 return is_joined_by(ProgramOp::times, node);
             };
-            if (is_number && !takes_axis(other.of[1]) && is_product(one) && is_product(first) &&
+            if (is_number && !takes_axis(program, other.of[1]) && is_product(one) && is_product(first) &&
                 !are_alike(program, was, other.of[0])) {
                 find(was, other.of[0], around);
                 return true;

@@ -73,13 +73,13 @@ bool cuts_digits_off(const ProgramNode& kept) {
     return kept.op == ProgramOp::number && lost + 1 >= fewest && (lost & (lost + 1)) == 0 && lost < 1U << 23;
 }
 
-bool takes_axis(const Program& program, const ProgramNode& node) {
-    return node.op == ProgramOp::axis || std::ranges::any_of(node.of, [&](int of) {
-               return of >= 0 && takes_axis(program, program.node(of));
-           });
-}
-
 }  // namespace
+
+bool takes_axis(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    return node.op == ProgramOp::axis ||
+           std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes_axis(program, of); });
+}
 
 bool is_word(const Program& program, const ProgramNode& node, std::string_view word) {
     if (word == "?") return true;
@@ -129,7 +129,9 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
             return word == "^";
         default:
             if (word == "<j" || word == "<v")
-                return is_comparison(node.op) && takes_axis(program, node) == (word == "<j");
+                return is_comparison(node.op) && std::ranges::any_of(node.of, [&](int of) {
+                                                     return of >= 0 && takes_axis(program, of);
+                                                 }) == (word == "<j");
             if (word == "<#") return is_comparison(node.op) && takes_word(program, node.of[1], "#");
             return is_comparison(node.op) && word == "<";
     }

@@ -178,7 +178,9 @@ std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& he
     return std::nullopt;
 }
 
-Change change_of(std::shared_ptr<const FormulaChange> formula, Stage stage) {
+}  // namespace
+
+Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stage) {
     const std::string name = std::string(stage_info(stage).name) + " by " + formula->name();
     Change change;
     change.indices = {{formula->found_in->array(formula->mistake.stage).name, formula->mistake.becomes}};
@@ -207,6 +209,8 @@ Change change_of(std::shared_ptr<const FormulaChange> formula, Stage stage) {
     return change;
 }
 
+namespace {
+
 Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const FormulaChange>& formula) {
     const Stage stage = evidence.observed;
     const Program* const found_in = formula->found_in.get();
@@ -227,12 +231,12 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
         candidate.lacks_guard = lacks_guard(*found_in, made_in.value, mistake.value);
         candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
     }
-    candidate.change = change_of(formula, stage);
+    candidate.change = change_in(formula, stage);
     // Whatever is computed from that stage has it, if nobody recorded it.
     const std::optional<Stage> made = stage_from_name(made_in.name);
     const bool is_everywhere = mistake.condition < 0 && !mistake.is_start;
     if (made && *made != stage && is_everywhere && !evidence.world->has(*made))
-        candidate.made = std::pair(*made, change_of(formula, *made));
+        candidate.made = std::pair(*made, change_in(formula, *made));
     return candidate;
 }
 
@@ -310,10 +314,6 @@ std::vector<Candidate> formulas_of(const Evidence& evidence) {
 }
 
 }  // namespace
-
-Change change_in(const std::shared_ptr<const FormulaChange>& change, Stage stage) {
-    return change_of(change, stage);
-}
 
 std::vector<Stage> loads_in(const FormulaChange& change) {
     constexpr std::array<std::pair<std::string_view, Stage>, 4> inputs = {

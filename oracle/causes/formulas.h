@@ -9,7 +9,7 @@ namespace tilescope {
 struct FormulaChange;
 
 /// What a kernel with that formula makes of a stage, which is computed from the one that has it.
-Change change_in(const std::shared_ptr<const FormulaChange>& change, Stage stage);
+Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stage);
 
 /// Operands that stand in what the formula has otherwise, as inputs: where a load was not recorded it may be that.
 std::vector<Stage> loads_in(const FormulaChange& change);
