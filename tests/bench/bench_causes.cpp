@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dump/reader.h"
+#include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
 #include "oracle/causes/prediction.h"
 #include "oracle/judge.h"
@@ -33,6 +34,7 @@ struct Options {
     std::size_t every = 1;    ///< only every so many cases
     std::size_t outputs = 5;  ///< of these every so many from the outputs alone as well; 0: none
     std::string recordings;
+    std::string keep;
     std::string json;
     int misses = 2;
     bool time = false;
@@ -50,6 +52,10 @@ void answer(const Recording& recording, const JudgeOptions& judging, CauseCase& 
         const Diagnosis diagnosis = find_causes(recording, report, options);
         for (const FoundCause& cause : diagnosis.causes)
             (cause.rank == 1 ? result.named : result.later).emplace_back(cause.name);
+        if (!diagnosis.causes.empty()) {
+            const FoundCause& first = diagnosis.causes.front();
+            result.told = title_of(first) + (first.where.empty() ? "" : ", " + first.where);
+        }
         result.cut_off = diagnosis.end.cut_off;
         if (!diagnosis.end.failed.empty()) result.error = diagnosis.end.failed.front();
     } catch (const std::exception& error) {
@@ -99,7 +105,17 @@ struct PlantedResults {
     std::optional<CauseCase> of_outputs;
 };
 
-PlantedResults judge_planting(const Planting& planting, bool with_outputs) {
+/// Leaves the recording of a case that went wrong in a folder; none: nowhere.
+void keep_missed(const std::string& folder, const Planting& planting, const CauseCase& result,
+                 const Recording& recording, std::string_view of) {
+    const bool is_missed = !result.stage_right() || (!result.causes.empty() && !result.cause_right());
+    if (folder.empty() || !is_missed) return;
+    write_recording(fmt::format("{}/{}_{}_{}{}.h5", folder, planting.mistake->name, planting.input->name,
+                                planting.shape->name, of),
+                    recording);
+}
+
+PlantedResults judge_planting(const Planting& planting, bool with_outputs, const std::string& keep) {
     const MistakeInfo& mistake = *planting.mistake;
     CauseCase result;
     result.plant = mistake.name;
@@ -113,7 +129,10 @@ PlantedResults judge_planting(const Planting& planting, bool with_outputs) {
     result.stages = guilty_stages(healthy, planted);
     result.changed = first_difference(healthy.recording, planted.recording).has_value();
     PlantedResults results{result, {}};
-    if (result.changed) answer(planted.recording, one_thread(), results.of_tiles);
+    if (result.changed) {
+        answer(planted.recording, one_thread(), results.of_tiles);
+        keep_missed(keep, planting, results.of_tiles, planted.recording, "");
+    }
     if (!with_outputs) return results;
     results.of_outputs = result;
     const std::vector<Stage> outputs = {Stage::o, Stage::lse};
@@ -124,7 +143,10 @@ PlantedResults judge_planting(const Planting& planting, bool with_outputs) {
     } else {
         results.of_outputs->changed = false;
     }
-    if (results.of_outputs->changed) answer(planted_outputs, one_thread(), *results.of_outputs);
+    if (results.of_outputs->changed) {
+        answer(planted_outputs, one_thread(), *results.of_outputs);
+        keep_missed(keep, planting, *results.of_outputs, planted_outputs, "_outputs");
+    }
     return results;
 }
 
@@ -135,7 +157,7 @@ nlohmann::json bench_plants(const Options& options) {
 #pragma omp parallel for schedule(dynamic)
     for (std::size_t i = 0; i < all.size(); ++i) {
         const bool with_outputs = options.outputs > 0 && i % options.outputs == 0;
-        results[i] = judge_planting(all[i], with_outputs);
+        results[i] = judge_planting(all[i], with_outputs, options.keep);
     }
     CauseTally tiles("faults planted in an honest float32 kernel, all tiles recorded");
     CauseTally outputs("the same, o and lse alone");
@@ -337,6 +359,8 @@ int main(int argc, char** argv) {
     app.add_option("--outputs", options.outputs,
                    "of these every so many from o and lse alone as well; 0: none")
         ->capture_default_str();
+    app.add_option("--keep", options.keep,
+                   "leaves recordings of planted faults that went wrong in this folder");
     app.add_option("--recordings", options.recordings, "folder with recordings and faults.json");
     app.add_option("--misses", options.misses, "cases shown that went wrong, of each fault")
         ->capture_default_str();

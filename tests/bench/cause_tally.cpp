@@ -114,8 +114,9 @@ void CauseTally::print_misses(int misses) const {
         std::string stages;
         for (const Stage stage : miss.stages)
             stages += (stages.empty() ? "" : "|") + std::string(stage_info(stage).name);
-        fmt::print("missed: {} on {}: guilty {} (right: {}), named {}{}{}\n", miss.plant, miss.where,
+        fmt::print("missed: {} on {}: guilty {} (right: {}), named {}{}{}{}\n", miss.plant, miss.where,
                    miss.guilty.empty() ? "none" : miss.guilty, stages, miss.answer(),
+                   miss.told.empty() ? "" : ": " + miss.told,
                    miss.later.empty() ? "" : "; after it " + joined(miss.later),
                    miss.error.empty() ? "" : "; " + miss.error);
     }

@@ -22,6 +22,7 @@ struct CauseCase {
     std::string guilty;              ///< stage; empty: none
     std::vector<std::string> named;  ///< causes that share the first rank
     std::vector<std::string> later;  ///< the others
+    std::string told;                ///< the first cause, with its numbers and its place; empty: none
     bool cut_off = false;            ///< the search did not come to its end: what it named counts as none
     std::string error;
 
