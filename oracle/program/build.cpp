@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -133,6 +134,17 @@ int ProgramBuilder::changed(const Expr::Node& by, int x) {
             return of_two(ProgramOp::plus, first,
                           with(ProgramOp::rest, with(ProgramOp::times, x, by.k), by.n));
         }
+        case Op::exchanged_bits: {
+            // What one of both has more than the other moves there.
+            const std::int64_t low = std::int64_t(1) << std::min(by.n, by.k);
+            const std::int64_t high = std::int64_t(1) << std::max(by.n, by.k);
+            const int low_bit = with(ProgramOp::rest, with(ProgramOp::quotient, x, low), 2);
+            const int high_bit = with(ProgramOp::rest, with(ProgramOp::quotient, x, high), 2);
+            const int more = of_two(ProgramOp::minus, low_bit, high_bit);
+            return of_two(ProgramOp::plus, x, with(ProgramOp::times, more, high - low));
+        }
+        case Op::rounded_up:
+            return with(ProgramOp::times, with(ProgramOp::quotient, moved(x, by.n - 1), by.n), by.n);
         default:
             return -1;
     }
@@ -160,6 +172,18 @@ int ProgramBuilder::index(const Expr& expr, const std::function<int(Coordinate)>
     return stack.back();
 }
 
+namespace {
+
+/// Of a comparison of two numbers; nullopt: it is none.
+std::optional<bool> constant_truth(const Program& program, int condition) {
+    const ProgramNode& node = program.node(condition);
+    const auto is_number = [&](int of) { return of >= 0 && program.node(of).op == ProgramOp::number; };
+    if (node.op != ProgramOp::equal || !is_number(node.of[0]) || !is_number(node.of[1])) return std::nullopt;
+    return program.node(node.of[0]).number == program.node(node.of[1]).number;
+}
+
+}  // namespace
+
 int ProgramBuilder::with_node(int formula, int node, int instead) {
     if (formula == node) return instead;
     ProgramNode copy = program_.node(formula);
@@ -171,14 +195,16 @@ int ProgramBuilder::with_node(int formula, int node, int instead) {
         operand = other;
     }
     if (!is_other) return formula;
-    // What always holds is no condition.
+    // What always holds is no condition, and what never holds is no choice.
     if (copy.op == ProgramOp::chosen) {
-        const ProgramNode& condition = program_.node(copy.of[1]);
-        const auto is_number = [&](int of) { return of >= 0 && program_.node(of).op == ProgramOp::number; };
-        if (condition.op == ProgramOp::equal && is_number(condition.of[0]) && is_number(condition.of[1]))
-            return program_.node(condition.of[0]).number == program_.node(condition.of[1]).number
-                       ? copy.of[0]
-                       : copy.of[2];
+        if (const std::optional<bool> truth = constant_truth(program_, copy.of[1]))
+            return copy.of[*truth ? 0 : 2];
+    }
+    if (copy.op == ProgramOp::both || copy.op == ProgramOp::either) {
+        for (const std::size_t side : {0, 1}) {
+            const std::optional<bool> truth = constant_truth(program_, copy.of[side]);
+            if (truth) return copy.of[*truth == (copy.op == ProgramOp::both) ? 1 - side : side];
+        }
     }
     // What is 0 is not added, what is 1 is not multiplied with, and 0 times a number is 0.
     const auto is = [&](int operand, double number) {

@@ -25,8 +25,11 @@ int line_of(ProgramBuilder& build, int x, double slope, double offset) {
 }
 
 int other_bits(ProgramBuilder& build, int x, const CurveRule& rule) {
-    if (rule.keep != 0xffffffff) x = build.of_two(ProgramOp::masked, x, build.whole(rule.keep));
-    return rule.flip == 0 ? x : build.of_two(ProgramOp::exclusive, x, build.whole(rule.flip));
+    // What is set is cut off and inverted.
+    const std::uint32_t keep = rule.keep & ~rule.set;
+    const std::uint32_t flip = rule.set ^ rule.flip;
+    if (keep != 0xffffffff) x = build.of_two(ProgramOp::masked, x, build.whole(keep));
+    return flip == 0 ? x : build.of_two(ProgramOp::exclusive, x, build.whole(flip));
 }
 
 /// Whether x is in the domain; -1: it always is.
@@ -73,7 +76,7 @@ std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid,
 
 std::optional<int> rule_node(ProgramBuilder& build, int x, const CurveRule& rule, double least, double most) {
     if (rule.grid) return rounded(build, x, *rule.grid, least, most);
-    if (!rule.is_line) return rule.set == 0 ? std::optional(other_bits(build, x, rule)) : std::nullopt;
+    if (!rule.is_line) return other_bits(build, x, rule);
     const int line = line_of(build, x, rule.slope, rule.offset);
     if (!rule.mirrored || rule.offset == 0) return line;
     const int is_positive = build.of_two(ProgramOp::more, x, build.real(0));

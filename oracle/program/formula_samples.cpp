@@ -256,6 +256,24 @@ double FormulaSamples::value_at(const NodeSamples& of, const NodeSample& sample,
                                           : element_of(call_.inputs[std::size_t(array)], address);
 }
 
+double FormulaSamples::state_at(const NodeSamples& of, const NodeSample& sample, int array,
+                                ProgramState state) const {
+    const ProgramArray& own = program_.array(array);
+    const StoredStage* const stored = (*of.parts[sample.part].stages)[std::size_t(array)];
+    if (stored == nullptr || own.over < 0) return std::nan("");
+    std::int64_t address = 0;
+    for (std::size_t i = 0; i < stored->axes.size(); ++i) {
+        const AxisRange range = stored->ranges[i];
+        const std::int64_t index = sample.at[std::size_t(stored->axes[i])];
+        if (index < range.first || index >= range.first + range.count) return std::nan("");
+        address = address * range.count + index - range.first;
+    }
+    const std::int64_t block = sample.at[std::size_t(own.over)] / call_.blocks[std::size_t(own.over)];
+    const std::int64_t taken = call_.block_in_order(own.over, own.backwards, block);
+    return stored->states[std::size_t(taken + (state == ProgramState::before ? 0 : 1))]
+        .value[std::size_t(address)];
+}
+
 double FormulaSamples::stored_value(const NodeSamples& of, const NodeSample& sample,
                                     const ElementIndices& index) const {
     const ProgramNode& read = program_.node(of.node);

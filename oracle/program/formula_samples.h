@@ -99,6 +99,8 @@ class FormulaSamples {
     bool has_operand(int node, std::size_t operand) const;
     /// What stands at other indices; NaN beyond what is known.
     double value_at(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
+    /// What a state of the same place was before the block that a sample is of, or after it; NaN where that is not known.
+    double state_at(const NodeSamples& of, const NodeSample& sample, int array, ProgramState state) const;
 
  private:
     void take_values(const NeededValues& values, const std::vector<const StoredStage*>& stages);
@@ -118,12 +120,20 @@ class FormulaSamples {
 /// What takes every how many-th of some things, so that at most so many are taken.
 class EveryNth {
  public:
-    EveryNth(std::int64_t count, std::int64_t most) : step_(count / most | 1) {}
-    bool takes() { return seen_++ % step_ == 0; }
+    EveryNth(std::int64_t count, std::int64_t most)
+        : share_(count <= most ? ~std::uint64_t{0}
+                               : std::uint64_t(double(most) / double(count) * 0x1p63) << 1) {}
+    bool takes() {
+        // Steps of the golden ratio are in no rhythm with rows or tiles.
+        constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+        const bool is_taken = at_ <= share_;
+        at_ += golden;
+        return is_taken;
+    }
 
  private:
-    std::int64_t step_;
-    std::int64_t seen_ = 0;
+    std::uint64_t share_;
+    std::uint64_t at_ = 0;
 };
 
 }  // namespace tilescope

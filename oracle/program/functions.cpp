@@ -207,11 +207,14 @@ Uncertain with_other_bits(ProgramOp op, Uncertain x, std::uint32_t bits) {
     if (!std::isfinite(x.error)) return {middle.value, open};
     const double low = changed(x.value - x.error);
     const double high = changed(x.value + x.error);
-    // Numbers that agree in all bits from the last one of these on agree in what is made of them, or in what is added.
-    const std::uint32_t above = ~((std::uint32_t(1) << std::countr_zero(bits)) - 1);
+    // Numbers that agree in all bits from the last one that is changed on agree in what is made of them, or in what is added. The last
+    // bits of all may be cut off: that rounds to zero.
+    const auto from_last_of = [](std::uint32_t some) {
+        return ~((std::uint32_t(1) << std::countr_zero(some)) - 1);
+    };
+    const std::uint32_t others = op == ProgramOp::masked ? ~bits & from_last_of(bits) : bits;
     const std::uint32_t differing = bits_at(x.value - x.error) ^ bits_at(x.value + x.error);
-    const bool rounds_to_zero = op == ProgramOp::masked && bits == above;
-    if ((differing & above) != 0 && !rounds_to_zero) return {middle.value, open};
+    if (others != 0 && (differing & from_last_of(others)) != 0) return {middle.value, open};
     const double off = std::max(std::abs(low - middle.value), std::abs(high - middle.value));
     return {middle.value, std::isfinite(off) ? off : open};
 }

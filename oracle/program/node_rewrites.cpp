@@ -1,6 +1,7 @@
 #include "oracle/program/node_rewrites.h"
 
 #include <algorithm>
+#include <array>
 #include <numbers>
 #include <numeric>
 #include <set>
@@ -163,6 +164,17 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_call(const ProgramNode& node) 
         ProgramNode other = node;
         other.of[0] = of_two(ProgramOp::times, node.of[0], real(factor));
         all.push_back({add(other), "factor", 3});
+    }
+    // Kernels take the exponential of either base, and round what it is of.
+    const bool is_natural = node.what == int(ProgramFunction::exp);
+    if (!is_natural && node.what != int(ProgramFunction::exp2)) return all;
+    const std::array<double, 2> units = {std::numbers::log2e, std::numbers::ln2};
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const int in_other = of_two(ProgramOp::times, node.of[0], real(units[is_natural ? 0 : 1]));
+        ProgramNode other = node;
+        other.of[0] =
+            of_two(ProgramOp::times, build_.cast(info.dtype, in_other), real(units[is_natural ? 1 : 0]));
+        all.push_back({add(other), "type", 3});
     }
     return all;
 }
@@ -329,10 +341,11 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
             other.says_state = true;
             const int instead = add(other);
             all.push_back({instead, "state"});
-            // Where there is one.
-            if (state == ProgramState::before && is_none(array.start))
-                all.push_back({build_.chosen(instead, of_two(ProgramOp::more, instead, array.start), number),
-                               "state", 2});
+            // Where there is one; else the one after the block, or nothing is subtracted.
+            if (state != ProgramState::before || !is_none(array.start)) continue;
+            const int is_any = of_two(ProgramOp::more, instead, array.start);
+            all.push_back({build_.chosen(instead, is_any, number), "state", 2});
+            all.push_back({build_.chosen(instead, is_any, real(0)), "state", 2});
         }
     }
     if (node.of[0] >= 0) of_state_index(node, fixed, all);

@@ -153,6 +153,45 @@ std::optional<FoundCondition> condition_by_value(ProgramBuilder& build, const No
         bits_of_real + (bound.is_round ? 0 : bits_of_real_that_is_not_round)};
 }
 
+constexpr double bits_of_state = 6;
+
+/// That a state grew in the block where these values are needed, and stayed as it was where they would break what is right.
+std::optional<FoundCondition> condition_by_state(const FormulaSamples& samples, ProgramBuilder& build,
+                                                 const NodeSamples& of, const std::vector<double>& values) {
+    const Program& program = samples.call().program;
+    for (int array = 0; array < of.stage; ++array) {
+        const ProgramArray& state = program.array(array);
+        const auto is_known = [&](int index) {
+            return std::ranges::find(of.axes, program.axis_of(index)) != of.axes.end();
+        };
+        const bool is_in_block = state.over >= 0 && (state.over == program.array(of.stage).over ||
+                                                     std::ranges::find(of.axes, state.over) != of.axes.end());
+        if (!is_in_block || !std::ranges::all_of(state.indices, is_known)) continue;
+        std::array<std::array<std::int64_t, 2>, 2> counts{};
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const NodeSample& sample = of.samples[i];
+            if (sample.is_wrong != sample.agrees(values[i])) continue;
+            const bool grew = samples.state_at(of, sample, array, ProgramState::after) >
+                              samples.state_at(of, sample, array, ProgramState::before);
+            ++counts[sample.is_wrong ? 1 : 0][grew ? 1 : 0];
+        }
+        for (const std::size_t grew : {1, 0}) {
+            const bool is_it = double(counts[1][1 - grew]) <= unexplained_share * double(counts[1][grew]) &&
+                               double(counts[0][grew]) <= broken_share * double(counts[0][1 - grew]);
+            if (!is_it) continue;
+            ProgramNode read{.op = ProgramOp::read, .what = array, .list = state.indices};
+            read.state = ProgramState::after;
+            const int now = build.add(read);
+            read.state = ProgramState::before;
+            read.says_state = true;
+            return FoundCondition{
+                build.of_two(grew == 1 ? ProgramOp::more : ProgramOp::at_most, now, build.add(read)),
+                bits_of_state};
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
@@ -178,6 +217,8 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
     std::optional<FoundCondition> condition = find_condition(samples_.call(), build_, places, numbers_of(of));
     if (!condition && !is_condition(program_.node(of.node).op))
         condition = condition_by_value(build_, of, values);
+    if (!condition && !is_condition(program_.node(of.node).op))
+        condition = condition_by_state(samples_, build_, of, values);
     if (!condition) return;
     if (!is_condition(program_.node(of.node).op))
         return add(of.stage, of.node, build_.chosen(instead, condition->node, of.node),

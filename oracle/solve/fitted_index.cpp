@@ -89,6 +89,15 @@ void add_orders(Fitting& fitting) {
             fitting.add_moved(Expr::changed(Op::permuted, fitting.x, n, a));
 }
 
+/// Two bits in each other's place.
+void add_exchanged(Fitting& fitting) {
+    std::int64_t most = 0;
+    for (const auto& entry : fitting.table) most = std::max(most, entry.first);
+    for (int high = 1; (most >> high) > 0; ++high)
+        for (int low = 0; low < high && !fitting.has_enough(); ++low)
+            fitting.add(Expr::changed(Op::exchanged_bits, fitting.x, low, high));
+}
+
 /// Each bit of y an exclusive or of bits of x: swizzles, fragments and exchanged bits.
 void add_bits(Fitting& fitting) {
     const std::map<std::int64_t, std::int64_t> known(fitting.table.begin(), fitting.table.end());
@@ -124,7 +133,7 @@ std::vector<Expr> fitted_indices(IndexTable table, Coordinate x, std::size_t mos
     for (const auto& entry : table) different.insert(entry.first);
     if (different.size() < 3) return {};
     Fitting fitting{table, x, most};
-    for (const auto add : {add_linear, add_forms, add_orders, add_bits})
+    for (const auto add : {add_linear, add_forms, add_orders, add_exchanged, add_bits})
         if (!fitting.has_enough()) add(fitting);
     return std::move(fitting.exprs);
 }
