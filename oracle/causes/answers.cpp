@@ -163,10 +163,19 @@ bool is_start_of_tail(const FoundCause& start, const FoundCause& tail) {
     return tail.parameters.back().value == masked_with(start.parameters.front().value);
 }
 
+bool is_named_formula(const FoundCause& cause) {
+    return cause.name != formula_name && cause.changes && cause.changes->back().formula;
+}
+
 /// What a state begins with, as a formula that has a name: it has no parts that another stage could share.
 bool is_named_start(const FoundCause& cause) {
-    const bool is_formula = cause.changes && cause.changes->back().formula;
-    return is_formula && cause.name != formula_name && cause.changed_parts.empty();
+    return is_named_formula(cause) && cause.changed_parts.empty();
+}
+
+/// Formulas of two stages are written differently; where they have a name it tells, and the place.
+bool have_same_parameters(const FoundCause& a, const FoundCause& b) {
+    if (is_named_formula(a) && is_named_formula(b)) return a.where == b.where;
+    return a.parameters == b.parameters;
 }
 
 }  // namespace
@@ -176,7 +185,7 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     if (!a.changed_parts.empty() && a.changed_parts == b.changed_parts) return true;
-    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name ||
+    const bool is_same = a.stage == b.stage || have_same_parameters(a, b) || a.name == racing_name ||
                          is_named_start(a) || is_named_start(b);
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
     const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&

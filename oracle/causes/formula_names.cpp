@@ -17,7 +17,8 @@ namespace {
 ///   rescale                     a read of that array, the axis or the size; descale_*: of an array that begins so; operand: Q, K, V or dO
 ///   exp cast max sum            a call of that function, any cast, a maximum, a sum; narrow: a sum in 16 bits; minus, product: a difference,
 ///                               factors
-///   < <j <v <# same<            a comparison: any, of axes, of values, with a number, one of the same direction
+///   < <j <v <# <i <end same<    a comparison: any, of axes, of values, with a number, of a row without one, of axes but the row, one of the
+///                               same direction
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
 ///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
@@ -29,8 +30,8 @@ namespace {
 struct FormulaName {
     std::string_view name;
     std::string_view stages;  ///< `load`: of an operand, as a stage or as an input
-    /// Words of what the part stands in, or beside; `!word`: of none. `from`: it is what the state begins with. `causal`, `windowed`: the mask
-    /// is that alone. `also`: beside another part.
+    /// Words of what the part stands in, or beside; `!word`: of none. `from`: it is what the state begins with. `causal`: the
+    /// mask is; `windowed`: it has a window, and is not causal. `also`: beside another part.
     std::string_view around;
     std::string_view was;
     std::string_view is;
@@ -104,10 +105,16 @@ constexpr FormulaName names[] = {
     {"mask_tile_local", "s x", "<", "*", "%block"},
     {"mask_row_of_group", "s x", "<", "i", ":~"},
     {"mask_elsewhere", "s", "", "?", "inf"},
-    {"causal_ignored", "s x", "causal", "<j", "1"},
-    {"window_ignored", "s x", "", "<j", "1"},
-    {"window_ignored", "s x", "", "<j <j", "1"},
+    {"causal_ignored", "s x", "causal", "<i", "1"},
+    {"causal_ignored", "s x", "causal", "<i <end", "1"},
+    {"window_ignored", "s x", "", "<#", "1"},
+    {"window_ignored", "s x", "", "<# <end", "1"},
+    {"window_ignored", "s x", "", "<# <#", "1"},
+    {"window_ignored", "s x", "", "<# <# <end", "1"},
+    {"window_ignored", "s x", "windowed", "<j", "1"},
+    {"window_ignored", "s x", "windowed", "<j <j", "1"},
     {"window_shifted", "s x", "< #", "1", "+#"},
+    {"window_shifted", "s x", "< <#", "#", "#"},
     {"window_shifted", "s x", "windowed", "<j", "same<"},
     {"window_shifted", "s x", "", "<#", "same<"},
     {"diagonal_shifted", "s x", "<", "1", "+#"},
@@ -279,7 +286,7 @@ struct Named {
             const std::string_view word = next_word(words);
             const bool is_so = word == "also"          ? true
                                : word == "from"        ? formula.is_start
-                               : word == "causal"      ? is_causal && !has_window
+                               : word == "causal"      ? is_causal
                                : word == "windowed"    ? has_window && !is_causal
                                : word.starts_with('!') ? !stands_in(part, word.substr(1))
                                                        : stands_in(part, word);
@@ -300,6 +307,11 @@ struct Named {
             if (operand >= 0) collect_axes(operand, axes);
     }
 
+    bool is_number(const std::array<int, 3>& compared) const {
+        return std::ranges::any_of(
+            compared, [&](int of) { return of >= 0 && program.node(of).op == ProgramOp::number; });
+    }
+
     bool is_where(int condition, bool is_elsewhere, std::string_view words) const {
         if (words.empty()) return true;
         if (words == "-") return condition < 0;
@@ -312,8 +324,9 @@ struct Named {
             return false;
         std::vector<std::string_view> axes;
         collect_axes(condition, axes);
-        // Of numbers, not of places.
-        if (has_word(words, "<")) return axes.empty();
+        // With a number, of values and not of places.
+        if (has_word(words, "<"))
+            return axes.empty() && is_comparison(op) && is_number(program.node(condition).of);
         return !axes.empty() &&
                std::ranges::all_of(axes, [&](std::string_view axis) { return has_word(words, axis); });
     }
@@ -335,8 +348,11 @@ struct Named {
         const int condition = part.condition >= 0 ? part.condition : formula.condition;
         if (!is_around(part, name.around) || !is_where(condition, part.is_elsewhere, name.where))
             return false;
-        const bool is_in_condition = std::ranges::any_of(
-            part.around, [&](int number) { return is_comparison(program.node(number).op); });
+        // Conditions beside one that is dropped are not around it.
+        const bool is_in_condition =
+            part.joined_by != ProgramOp::both && std::ranges::any_of(part.around, [&](int number) {
+                return is_comparison(program.node(number).op);
+            });
         if (is_in_condition && !has_word(name.around, "<")) return false;
         const FormulaPiece* const was = part.was.empty() ? nullptr : &part.was.front();
         const bool takes_any_number = name.is.ends_with('*');

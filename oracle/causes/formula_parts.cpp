@@ -98,9 +98,24 @@ struct Difference {
             for (std::size_t i = 0; i < was.size(); ++i) find(was[i].node, is[i].node, within);
             return true;
         }
+        if (by == ProgramOp::plus && was.empty() && add_repeated(is, common, around)) return true;
         part.was = std::move(was);
         part.is = std::move(is);
         part.around = std::move(beside);
+        parts.push_back(std::move(part));
+        return true;
+    }
+
+    /// Terms that are one of the others again are a factor of it.
+    bool add_repeated(const Pieces& again, const std::vector<int>& terms, const std::vector<int>& around) {
+        const auto term = std::ranges::find_if(
+            terms, [&](int number) { return are_alike(program, number, again.front().node); });
+        const auto is_it = [&](const FormulaPiece& piece) {
+            return !piece.is_inverse && piece.node >= 0 && are_alike(program, piece.node, *term);
+        };
+        if (term == terms.end() || !std::ranges::all_of(again, is_it)) return false;
+        FormulaPart part{.joined_by = ProgramOp::times, .ratio = 1 + double(again.size()), .around = around};
+        part.around.push_back(*term);
         parts.push_back(std::move(part));
         return true;
     }

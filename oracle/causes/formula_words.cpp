@@ -81,6 +81,24 @@ bool takes_axis(const Program& program, int number) {
            std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes_axis(program, of); });
 }
 
+namespace {
+
+bool is_comparison_word(const Program& program, const ProgramNode& node, std::string_view word) {
+    const auto either = [&](const auto& holds) { return holds(node.of[0]) || holds(node.of[1]); };
+    const auto takes = [&](std::string_view part) {
+        return either([&](int of) { return takes_word(program, of, part); });
+    };
+    const bool is_of_places = either([&](int of) { return takes_axis(program, of); });
+    if (word == "<v") return !is_of_places;
+    if (word == "<j") return is_of_places;
+    if (word == "<#") return takes("#");
+    if (word == "<i") return takes("i") && !takes("#");
+    if (word == "<end") return is_of_places && !takes("i");
+    return word == "<";
+}
+
+}  // namespace
+
 bool is_word(const Program& program, const ProgramNode& node, std::string_view word) {
     if (word == "?") return true;
     if (word.ends_with('~')) {
@@ -128,12 +146,7 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
         case ProgramOp::exclusive:
             return word == "^";
         default:
-            if (word == "<j" || word == "<v")
-                return is_comparison(node.op) && std::ranges::any_of(node.of, [&](int of) {
-                                                     return of >= 0 && takes_axis(program, of);
-                                                 }) == (word == "<j");
-            if (word == "<#") return is_comparison(node.op) && takes_word(program, node.of[1], "#");
-            return is_comparison(node.op) && word == "<";
+            return is_comparison(node.op) && is_comparison_word(program, node, word);
     }
 }
 

@@ -211,6 +211,15 @@ Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stag
 
 namespace {
 
+/// Whether the formula of the stage is what the array holds, if rounded.
+bool is_that_or_its_cast(const Program& program, Stage stage, int array) {
+    const int number = program.array_named(stage_info(stage).name);
+    if (number == array) return true;
+    const ProgramNode* node = &program.node(program.array(number).value);
+    while (node->op == ProgramOp::cast) node = &program.node(node->of[0]);
+    return node->op == ProgramOp::read && node->what == array;
+}
+
 Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const FormulaChange>& formula) {
     const Stage stage = evidence.observed;
     const Program* const found_in = formula->found_in.get();
@@ -223,7 +232,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
                         {made_in.name, declared, mistake.value, mistake.condition, mistake.is_start});
     candidate.parameters = {{made_in.name, mistake.becomes}};
     candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
-    candidate.is_made_before = made_in.name != stage_info(stage).name;
+    candidate.is_made_before = !is_that_or_its_cast(*found_in, stage, mistake.stage);
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
     if (!mistake.is_start) {

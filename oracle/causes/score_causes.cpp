@@ -215,7 +215,7 @@ std::vector<Cause> score_causes() {
          "the step and the bounds of the loop over the keys of a tile", keys_skipped},
         {"dot_runs_on", "layout", s, "the product of q and k runs on behind head_dim, into the next rows",
          "the bound of the loads along head_dim", dot_runs_on},
-        {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
+        {"half_scores", "overflow", s, "q k is kept in a narrow type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"tail_not_masked", "tail", s, "keys past seqlen_kv are not masked: they take part like any other",
          "the mask of the last KV tile", tail_not_masked, "seqlen_kv that no tile divides"},

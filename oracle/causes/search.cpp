@@ -184,6 +184,19 @@ std::optional<float> one_number_of(const Evidence& evidence) {
     return is_telling ? std::optional(value) : std::nullopt;
 }
 
+/// Rows of an output without a value: so a guard in any stage before leaves them.
+bool is_left_by_guard(const Evidence& evidence) {
+    const std::optional<float> number = one_number_of(evidence);
+    if (!is_output(evidence.observed) || !number || (*number != 0 && !std::isinf(*number))) return false;
+    return std::ranges::all_of(evidence.seen, [&](const Observation& seen) {
+        for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
+            const bool is_left = (seen.got.row(row).array() == *number).all();
+            if (seen.bad_rows[std::size_t(row)] && !is_left) return false;
+        }
+        return true;
+    });
+}
+
 bool leaves_zeros(const Found& one) {
     return one.cause->name == rows_uncovered_name &&
            std::ranges::find(one.candidate.parameters, CauseParameter{"left", "0"}) !=
@@ -229,6 +242,8 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
         if (one.cause->legal) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
         if (one_number && (one.acts != evidence.observed || one.candidate.is_made_before)) return true;
+        // One number stands at many addresses.
+        if (one_number && one.cause->family == "address") return true;
         if (is_from_afar(one) &&
             (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
             return true;
@@ -325,9 +340,7 @@ SingleCauses::SingleCauses(const Evidence& evidence, bool is_first, int threads)
     // Mistakes by name are cheaper to try, and likelier.
     for (const Tried kind : {Tried::names, Tried::formulas, Tried::forms}) {
         if (is_explained()) break;
-        // One number in an output behind the first wrong stage is what a guard in any stage before leaves.
-        if (kind == Tried::formulas && !is_first && is_output(evidence.observed) && one_number_of(evidence))
-            continue;
+        if (kind == Tried::formulas && !is_first && is_left_by_guard(evidence)) continue;
         for (auto& [acts, trials] : trials_) {
             evidence_.acts = acts;
             for (Trial& trial : tried(evidence_, kind, threads)) trials.push_back(std::move(trial));

@@ -103,6 +103,8 @@ TEST(FormulaNames, OfStatesAndOutputs) {
          "exp_clamped"},
         {"o", "bf16(acc / l) where l > 0.0 else 0.0", "o_precision"},
         {"o", "bf16(acc) / l where l > 0.0 else 0.0", ""},
+        {"l", "l.before * rescale + sum(j: p) + sum(j: p) + sum(j: p)", "l_counted_n_times"},
+        {"l", "l.before * rescale + sum(j: p) + sum(j: s)", ""},
         {"o", "acc / l", "zero_row_convention"},
         {"lse", "(m + log(l)) * 1.4426950408889634 where l > 0.0 else -inf", "lse_in_other_base"},
         {"lse", "m * 1.4426950408889634 + log(l) where l > 0.0 else -inf", ""},
@@ -157,6 +159,34 @@ TEST(FormulaNames, OfMasks) {
     EXPECT_EQ(of(" where j % 3 <= i + seqlen_kv - seqlen_q else -inf"), "");
     EXPECT_EQ(of(" where j <= i / 4 * 4 + seqlen_kv - seqlen_q else -inf"), "mask_row_of_group");
     EXPECT_EQ(of(" where j <= i * 2 + seqlen_kv - seqlen_q else -inf"), "");
+}
+
+/// Of a causal mask with a window, the comparison that is left out tells which of both.
+TEST(FormulaNames, OfWindows) {
+    constexpr std::string_view scores = R"(
+axes   b: batch; i: n by block; j: n by block
+input  x[b, i, j]; length[b]
+stage  s[b, i, j] = x where j <= i and j <= i + 4 and j >= i - 8 and j < length else -inf
+stage  other[b, i, j] = x where {} else -inf
+output s
+)";
+    Problem problem;
+    problem.mask = Mask::causal;
+    problem.window_left = 8;
+    problem.window_right = 4;
+    const auto of = [&](const std::string& where) {
+        const Program program = parse_program(fmt::format(scores, where));
+        const OtherFormula other{"s", program.array(program.array_named("s")).value,
+                                 program.array(program.array_named("other")).value};
+        return std::string(name_of_formula(program, problem, 1, other));
+    };
+    EXPECT_EQ(of("j <= i + 4 and j >= i - 8 and j < length"), "causal_ignored");
+    EXPECT_EQ(of("j <= i + 4 and j >= i - 8"), "causal_ignored");
+    EXPECT_EQ(of("j <= i and j <= i + 4 and j < length"), "window_ignored");
+    EXPECT_EQ(of("j <= i and j >= i - 8 and j < length"), "window_ignored");
+    EXPECT_EQ(of("j <= i"), "window_ignored");
+    EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 9 and j < length"), "window_shifted");
+    EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 8"), "");
 }
 
 /// A free number is no knowledge.
