@@ -147,8 +147,12 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
 /// The comparisons that hide scores among the keys also hide those behind the last one, which are not dumped: the maximum
 /// and the sums alone show them.
 bool is_mask_with_tail(const FoundCause& mask, const FoundCause& tail) {
-    return mask.family == "mask geometry" && mask.stage == Stage::s && tail.family == "tail" &&
-           tail.stage > Stage::s;
+    const bool is_formula = mask.changes && mask.changes->back().formula;
+    const bool is_of_mask =
+        mask.family == "mask geometry" || (is_formula && hides_otherwise(*mask.changes->back().formula));
+    // The number that a key behind the last one has is where a maximum seems to start.
+    const bool is_of_tail = tail.family == "tail" || tail.name == "m_starts_at";
+    return is_of_mask && mask.stage == Stage::s && is_of_tail && tail.stage > Stage::s;
 }
 
 /// The bound of the store of o leaves rows out, and lets others pass that end up in lse.

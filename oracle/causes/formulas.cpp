@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ranges>
 #include <utility>
 
 #include "oracle/causes/formula_names.h"
@@ -323,6 +324,75 @@ std::vector<Candidate> formulas_of(const Evidence& evidence) {
 }
 
 }  // namespace
+
+namespace {
+
+bool contains(const Program& program, int formula, int part) {
+    if (formula < 0 || are_alike(program, formula, part)) return formula >= 0;
+    return std::ranges::any_of(program.node(formula).of,
+                               [&](int operand) { return contains(program, operand, part); });
+}
+
+/// Whether the second change is made in what the first one put there, beside that, or in the place of one of both; what the first one
+/// left as it was in the middle of that is not its own.
+bool are_of_one_place(const Program& program, const FormulaPart& first, const FormulaPart& second) {
+    const auto is_around = [&](const FormulaPiece& piece) {
+        return std::ranges::any_of(second.around,
+                                   [&](int number) { return are_alike(program, number, piece.node); });
+    };
+    const auto is_in = [&](const FormulaPiece& piece) {
+        return is_around(piece) || std::ranges::any_of(second.was, [&](const FormulaPiece& was) {
+                   return contains(program, was.node, piece.node);
+               });
+    };
+    const auto is_replaced = [&](const FormulaPiece& piece) {
+        return std::ranges::any_of(second.was, [&](const FormulaPiece& was) {
+            return was.node >= 0 && are_alike(program, was.node, piece.node);
+        });
+    };
+    const auto is_known = [](const FormulaPiece& piece) { return piece.node >= 0; };
+    auto was = first.was | std::views::filter(is_known);
+    if (std::ranges::any_of(was, is_replaced)) return true;
+    return std::ranges::any_of(first.is | std::views::filter(is_known), is_in) &&
+           std::ranges::none_of(was, is_around);
+}
+
+}  // namespace
+
+std::optional<std::string_view> name_of_both(const FormulaChange& change, const Evidence& evidence) {
+    const std::shared_ptr<const MaybeProgram> known = program_of(*evidence.world);
+    if (!*known || !change.beside || change.mistake.is_start) return std::nullopt;
+    const Program& declared = (*known)->program;
+    const std::optional<Program> first = program_with(*change.beside, declared);
+    const std::optional<CarriedMistake> both =
+        first ? carried(*change.found_in, change.mistake, *first) : std::nullopt;
+    if (!both) return std::nullopt;
+    const Program& program = both->program;
+    const std::string& made_in = change.found_in->array(change.mistake.stage).name;
+    const int stage = program.array_named(made_in);
+    const int was = declared.array(stage).value;
+    const int beside = first->array(stage).value;
+    const int becomes = program.array(stage).value;
+    const std::vector<FormulaPart> one = changed_parts_of(program, was, beside);
+    const std::vector<FormulaPart> other = changed_parts_of(program, beside, becomes);
+    const bool are_one = !other.empty() && std::ranges::all_of(other, [&](const FormulaPart& second) {
+        return std::ranges::any_of(
+            one, [&](const FormulaPart& part) { return are_of_one_place(program, part, second); });
+    });
+    if (!are_one) return std::nullopt;
+    const std::string_view name = name_of_formula(program, evidence.problem(), evidence.units().p_scale,
+                                                  {made_in, was, becomes, both->condition, false});
+    return name.empty() ? formula_name : name;
+}
+
+bool hides_otherwise(const FormulaChange& change) {
+    const Program& program = *change.found_in;
+    const ProgramNode& declared = program.node(program.array(change.mistake.stage).value);
+    const ProgramNode& becomes = program.node(change.mistake.value);
+    return declared.op == ProgramOp::chosen && !change.mistake.is_start &&
+           (becomes.op != ProgramOp::chosen || !are_alike(program, declared.of[1], becomes.of[1]) ||
+            !are_alike(program, declared.of[2], becomes.of[2]));
+}
 
 std::vector<Stage> loads_in(const FormulaChange& change) {
     constexpr std::array<std::pair<std::string_view, Stage>, 4> inputs = {

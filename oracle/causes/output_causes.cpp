@@ -65,20 +65,13 @@ std::vector<Candidate> split_dropped(const Evidence& evidence) {
 }
 
 /// Every split with a weight of exp(weight(lse)), normalised by itself.
-Change weighs_splits(std::function<double(double lse)> weight, bool counts_empty) {
+Change weighs_splits(std::function<double(double lse)> weight) {
     return {.inputs = [=](SearchedTile& site) {
         for (RunningState& split : site.splits) {
             for (Eigen::Index i = 0; i < split.m.value.rows(); ++i) {
                 const double l = sum_of_row(split.l.value, i);
                 const double m = split.m.value(i, 0);
-                if (l == 0 || m == -infinity) {
-                    if (!counts_empty) continue;
-                    split.m.value(i, 0) = weight(0);
-                    split.l.value.row(i).setZero();
-                    split.l.value(i, 0) = 1;
-                    split.acc.value.row(i).setZero();
-                    continue;
-                }
+                if (l == 0 || m == -infinity) continue;
                 split.acc.value.row(i) /= l;
                 split.acc.error.row(i) =
                     split.acc.error.row(i) / l + split.acc.value.row(i).cwiseAbs() * 4 * u_f32;
@@ -91,34 +84,12 @@ Change weighs_splits(std::function<double(double lse)> weight, bool counts_empty
     }};
 }
 
-std::vector<Candidate> splits_averaged(const Evidence& evidence) {
-    if (!is_split(evidence)) return {};
-    const auto same = [](double) { return 0.0; };
-    return {{{}, weighs_splits(same, true)}, {{{"of", "splits that see a key"}}, weighs_splits(same, false)}};
-}
-
 std::vector<Candidate> split_base_mixed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!is_split(evidence)) return {};
     for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
         candidates.push_back({{{"factor", factor > 1 ? "log2e" : "ln2"}},
-                              weighs_splits([=](double lse) { return factor * lse; }, false)});
-    }
-    return candidates;
-}
-
-std::vector<Candidate> zero_row_convention(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const bool is_o = evidence.acts == Stage::o;
-    const EmptyRow declared = is_o ? evidence.units().o_empty_row : evidence.units().lse_empty_row;
-    for (const EmptyRow empty :
-         {EmptyRow::zero, EmptyRow::minus_infinity, EmptyRow::plus_infinity, EmptyRow::nan}) {
-        if (empty == declared) continue;
-        candidates.push_back(
-            {{{"rows hold", std::string(name_of(empty))}}, {.inputs = [=](SearchedTile& site) {
-                 Units& units = site.own_call().units;
-                 (is_o ? units.o_empty_row : units.lse_empty_row) = empty;
-             }}});
+                              weighs_splits([=](double lse) { return factor * lse; })});
     }
     return candidates;
 }
@@ -137,13 +108,8 @@ std::vector<Cause> output_causes() {
     const std::vector<Stage> both = {Stage::o, Stage::lse};
 
     return {
-        {"zero_row_convention", "guards", both, "rows that see no key hold another value than declared",
-         "declare empty_row of the output where it is meant", zero_row_convention,
-         "--causal with seqlen_q above seqlen_kv", true},
         {"split_dropped", "split / combine", both, "one split is left out when splits are combined",
          "the number of splits that the combining loop takes", split_dropped},
-        {"splits_averaged", "split / combine", both, "splits are averaged instead of weighted by their lse",
-         "the weights of the splits", splits_averaged},
         {"split_base_mixed", "split / combine", both, "splits are weighted with an lse of the other base",
          "exp or exp2 of the differences of lse", split_base_mixed},
         {"epsilon_in_denominator", "guards", o, "a number is added to the row sum before the division",

@@ -47,28 +47,6 @@ bool has_p_of_tile_max(const Evidence& evidence) {
     return evidence.units().p_of_tile_max;
 }
 
-std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (evidence.units().l_sums_cast_p) return {};
-    std::vector<Dtype> types = {evidence.problem().dtype_p};
-    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3})
-        if (dtype != types[0]) types.push_back(dtype);
-    for (const Dtype dtype : types) {
-        if (dtype == Dtype::f32) continue;
-        const bool declared = dtype == types[0];
-        const auto change = [=](SearchedTile& site) {
-            if (declared) {
-                site.own_call().units.l_sums_cast_p = true;
-            } else {
-                round_to(dtype, site.call->units.p_scale, site.p);
-            }
-        };
-        candidates.push_back(
-            {{{"dtype", std::string(dtype_info(dtype).name)}}, {.inputs = change}, declared ? 0 : 1});
-    }
-    return candidates;
-}
-
 /// Only where the dump holds P before its cast.
 std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
     if (!evidence.units().l_sums_cast_p) return {};
@@ -114,14 +92,6 @@ std::vector<Cause> sum_causes() {
          "the mask of the last KV tile",
          tail_counted,
          "seqlen_kv that no tile divides"},
-        {"l_of_cast_p",
-         "precision",
-         l,
-         "the row sum adds P after its cast",
-         "declare sums_cast_p of /tiles/l where it is meant",
-         l_of_cast_p,
-         {},
-         true},
         {"l_of_uncast_p",
          "precision",
          l,

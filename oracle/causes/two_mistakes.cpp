@@ -9,6 +9,7 @@
 
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/element_places.h"
+#include "oracle/causes/formulas.h"
 #include "oracle/causes/reported.h"
 #include "oracle/causes/where.h"
 #include "oracle/describe/bits.h"
@@ -192,12 +193,15 @@ class PairSearch {
         if (!second) return false;
         // Two factors of one kind are fitted to two parts, and say nothing of a third.
         if (second->cause == first.cause && second->candidate.is_factor) return false;
+        const std::shared_ptr<const FormulaChange>& formula = second->candidate.change.formula;
+        const auto of_both = formula ? name_of_both(*formula, evidence_) : std::nullopt;
+        if (of_both) second->cause = &cause_named(*of_both);
         diagnosis_.causes.push_back(report_of(first, evidence_, report_));
         FoundCause next = report_of(*second, *rest, report_);
         // Numbers that are solved for, each in its place, are no other parameters of one mistake.
         const bool is_again = second->cause == first.cause && !first.cause->form;
-        if (is_of_one_index(first, *second) && is_of_bound(first)) {
-            // The index is what is wrong, and the bound follows it.
+        if (of_both || (is_of_one_index(first, *second) && is_of_bound(first))) {
+            // The formula is that of both; the index is what is wrong, and the bound follows it.
             next.explained_before = diagnosis_.causes.back().explained_before;
             diagnosis_.causes.back() = std::move(next);
         } else if (is_again || is_of_one_index(first, *second)) {

@@ -54,6 +54,12 @@ int ProgramBuilder::of_two(ProgramOp op, int left, int right) {
 
 int ProgramBuilder::moved(int index, std::int64_t by) {
     if (by == 0) return index;
+    const ProgramNode sum = program_.node(index);
+    const bool is_moved = sum.op == ProgramOp::plus || sum.op == ProgramOp::minus;
+    if (is_moved && program_.node(sum.of[1]).op == ProgramOp::number) {
+        const auto number = std::int64_t(program_.node(sum.of[1]).number);
+        return moved(sum.of[0], by + (sum.op == ProgramOp::plus ? number : -number));
+    }
     return of_two(by < 0 ? ProgramOp::minus : ProgramOp::plus, index, whole(std::abs(by)));
 }
 

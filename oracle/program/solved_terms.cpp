@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "dump/schema/rounding.h"
@@ -178,6 +180,16 @@ class PlacesOfFunction {
     std::vector<LabelledIndices> places_{};
 };
 
+/// What so many of the results are that they are hardly terms.
+std::optional<double> commonest(const std::vector<SumSample>& samples) {
+    std::map<double, std::int64_t> counts;
+    for (const SumSample& sample : samples) ++counts[sample.needed];
+    const auto best = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+    if (best == counts.end() || best->second < fewest_places || !std::isfinite(best->first))
+        return std::nullopt;
+    return best->first;
+}
+
 /// That is none where they are left out.
 void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     const ProgramOp op = offers.program().node(of.node).op;
@@ -208,6 +220,11 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     offer(curve_of({}, none, "x"), 2, "range");
     for (const Curve& curve : usual_curves())
         offer(curve, bits_of_left_out + bits_of_curve(curve), "function");
+    if (const std::optional<double> number = commonest(of.samples)) {
+        none.offset = *number;
+        const Curve constant = curve_of({}, none, "x");
+        offer(constant, bits_of_left_out + bits_of_curve(constant), "number");
+    }
 }
 
 /// `node` takes the place of `replaced`, whose number in the terms it is.

@@ -35,13 +35,16 @@ ALONE = {
     "P that grows where no key is seen": ("p_value", "((EXP(x)) + 0.25f)",
                                           dict(seqlen_q=75, seqlen_kv=50, block_m=32, mask="bottom_right", reverse=True)),
     "a cast of P in every other row": ("p_value", "((r % 2 == 1) ? (narrow(EXP(x), E4M3)) : (EXP(x)))", {}),
+    "scores that are hidden by less": ("mask_value", "(x - 4.0f)", dict(window=(46, 10), scores="raw", seqlen_q=44, seqlen_kv=60, batch=2)),
+    "a factor that is squared, in l and acc": ("rescale", "(old == -INFINITY ? 0 : EXP((old - m) * STRETCH * 2))", {}),
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
 }
 
 # The same, and what is told of it: in its parameters, or where it is made.
 TOLD = {
     "bits of the head exchanged": ("lse_write", "((b * H + ((h & -7) | (h >> 1 & 1) << 2 | (h >> 2 & 1) << 1)) * NQ + row)",
-                                   dict(batch=2, group=3), "[batch][head with bits 1 and 2 exchanged][query]"),
+                                   dict(batch=2, group=3), "m[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] + log(l[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i]) where "
+                                                        "l[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] > 0.0 else -inf"),
     "heads of another batch entry": ("k_head", "((h ^ 3) / GROUP)", dict(batch=2), "kv_head ^ 3 in place of kv_head"),
     "keys from the beginning again": ("v_read", "(((b * HKV + hv) * NK + (col % 32)) * DV + d)", {}, "key % 32 in place of key"),
     "some scores rounded before the maximum": (
@@ -54,6 +57,24 @@ TOLD = {
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
         "(acc / l - 2.0 where i % 16 == 3 else acc / l) where l > 0.0 else 0.0"),
+    "fewer lanes in later rows": ("lane_end", "(LANES - row % 4)",
+                                  dict(seed=1483842189, group=4, seqlen_q=37, seqlen_kv=56, head_dim=32, head_dim_v=32, block_n=32,
+                                       window=(26, 25), cap=5.0, alibi=True, lanes=4, lane_columns=2),
+                                  "acc / sum(w: l where w < 4 - i % 4 else 0.0) where sum(w: l) > 0.0 else 0.0"),
+    "rows with two bits exchanged": ("sum_read", "(((r & -11) | (r >> 1 & 1) << 3 | (r >> 3 & 1) << 1) * BN + c)", {},
+                                     "l * rescale + sum(j: p[b, h, i + (i / 2 % 2 - i / 8 % 2) * 6, j])"),
+    "P of 1 where the maximum rises": ("p_value", "((m > old) ? (1.0f) : (EXP(x)))", {},
+                                       "exp(0.0 where m > m.before else s - m) where s > -inf else 0.0"),
+    "the maximum before, in some rows": ("p_max", "((qb == 0) ? (old) : (ON(MAX, z * BM + r)))", {},
+                                         "exp(s - (m.before where m.before > -inf else 0.0)) where s > -inf else 0.0"),
+    "an exponent of base two that is rounded": (
+        "exponent", "(narrow((s - (m == -INFINITY ? 0 : m)) * STRETCH, BF16))", dict(scores="raw2", sm_scale=0.25),
+        "exp(bf16((s * 0.25 - m * 0.25) * 1.4426950408889634) * 0.6931471805599453) where s > -inf else 0.0"),
+    "a number in place of some scores": ("max_term", "((c >= 12) ? (1.0f) : (ON(SCORE, r * BN + c)))", {},
+                                         "max(m, max(j: 1.0 where j % block_n >= 12 else s))"),
+    "a bit of lse that is set": ("lse_value", "total > 0 ? (with_bits(bits_of((top * TOP + logf(total / SUM_SCALE)) * LSE_UNIT) | "
+                                              "0x00400000u)) : -INFINITY", {},
+                                 "m + log(l) & 0xffbfffff ^ 0x00400000 where l > 0.0 else -inf"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j >= seqlen_kv - 1 else V"),
 }
 

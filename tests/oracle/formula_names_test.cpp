@@ -185,6 +185,7 @@ output s
     EXPECT_EQ(of("j <= i and j <= i + 4 and j < length"), "window_ignored");
     EXPECT_EQ(of("j <= i and j >= i - 8 and j < length"), "window_ignored");
     EXPECT_EQ(of("j <= i"), "window_ignored");
+    EXPECT_EQ(of("j < length"), "causal_ignored");
     EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 9 and j < length"), "window_shifted");
     EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 8"), "");
 }
