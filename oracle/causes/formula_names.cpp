@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "oracle/causes/formula_parts.h"
@@ -24,7 +25,7 @@ namespace {
 ///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
 ///                               state; [bshd] [flat]: by the number of the element
 ///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
-///   +# bound constant           a number that is added, that is a least value, that stands there alone
+///   +# bound constant cap       a number that is added, that is a least value, that stands there alone, that is the soft cap
 ///   uncast cut_off              what was cast, and what lacks the last bits
 ///   p~ ? *                      p or what takes it, anything, any number of anything
 struct FormulaName {
@@ -73,7 +74,8 @@ constexpr FormulaName names[] = {
     // Scores.
     {"cap_missing", "s x", "", "tanh *", "sum *"},
     {"cap_missing", "s x", "", "tanh *", "s *"},
-    {"cap_after_mask", "s x", "", "inf", "#"},
+    {"cap_after_mask", "s x", "", "inf", "cap"},
+    {"non_finite_replaced", "s x p u", "", "inf", "#"},
     {"alibi_missing", "s x", "", "slope~ -slope~", "1"},
     {"alibi_sign", "s x", "slope", "1", "-1"},
     {"alibi_sign", "s x", "", "slope~ -slope~", "-slope~ slope~"},
@@ -236,7 +238,7 @@ constexpr FormulaName names[] = {
 
 /// Numbers that stand alone, are added or are least values are different words.
 bool is_of_kind(ProgramOp joined_by, std::string_view word) {
-    if (word == "#" || word == "constant") return joined_by == ProgramOp::chosen;
+    if (word == "#" || word == "constant" || word == "cap") return joined_by == ProgramOp::chosen;
     if (word == "+#") return joined_by == ProgramOp::plus;
     return word != "bound" || joined_by == ProgramOp::larger;
 }
@@ -246,6 +248,14 @@ struct Named {
     const Problem& problem;
     double p_scale;
     const OtherFormula& formula;
+
+    /// With either sign.
+    bool is_cap(int number) const {
+        const ProgramNode& node = program.node(number);
+        if (node.op == ProgramOp::negative) return is_cap(node.of[0]);
+        return node.op == ProgramOp::number && std::abs(node.number) == double(problem.logits_soft_cap) &&
+               problem.logits_soft_cap > 0;
+    }
 
     bool are_words(const FormulaPart& part, std::span<const FormulaPiece> pieces, std::string_view text,
                    const FormulaPiece* was) const {
@@ -264,6 +274,11 @@ struct Named {
                 const FormulaPiece& piece = pieces[i];
                 if (taken[i] || piece.node < 0) continue;
                 const bool is_read = word.starts_with('[') || word == "uncast" || word == "same<";
+                if (word == "cap") {
+                    is_there = is_cap(piece.node);
+                    taken[i] = is_there;
+                    continue;
+                }
                 is_there = is_read ? was && was->node >= 0 &&
                                          is_word_of_both(program, problem, was->node, piece.node, word)
                                    : is_word(program, program.node(piece.node), word);

@@ -206,7 +206,7 @@ struct Difference {
         }
         const ProgramNode& one = program.node(was);
         const ProgramNode& other = program.node(is);
-        if (is_real(other) && !is_real(one)) return add_whole(was, is, around);
+        if (is_real(other)) return add_whole(was, is, around);
         std::vector<int> within = around;
         within.push_back(was);
         for (const ProgramOp by : {ProgramOp::both, ProgramOp::larger, ProgramOp::plus, ProgramOp::times}) {

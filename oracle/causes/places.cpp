@@ -117,6 +117,21 @@ FoundCause found(std::string_view name, const Evidence& evidence) {
     return result;
 }
 
+/// Whose rows lack tiles, where others do not.
+void add_where_skipped(const Problem& problem, Stage stage, const StageTally& tally,
+                       std::vector<CauseParameter>& parameters) {
+    const auto add = [&](const char* name, std::int64_t all, const auto& number_of) {
+        std::set<std::int64_t> numbers;
+        for (const BadRow& row : tally.bad_rows) numbers.insert(number_of(row));
+        if (!numbers.empty() && std::ssize(numbers) < all)
+            parameters.push_back({name, range_of(numbers).text});
+    };
+    add("batch", problem.batch, [](const BadRow& row) { return row.batch; });
+    add("head", stage_heads(problem, stage), [](const BadRow& row) { return row.head; });
+    if (stage_info(stage).row_axis == Axis::query)
+        add("query block", problem.q_blocks(), [&](const BadRow& row) { return row.row / problem.block_m; });
+}
+
 }  // namespace
 
 std::vector<FoundCause> found_places(const CauseSearch& world, const Report& report, const Evidence& evidence,
@@ -128,6 +143,7 @@ std::vector<FoundCause> found_places(const CauseSearch& world, const Report& rep
     if (tally.tiles_missing > 0 && evidence.wrong_elements == 0) {
         all.push_back(found(skipped_name, evidence));
         all.back().parameters = {{"tiles", digits(tally.tiles_missing)}};
+        add_where_skipped(world.recording().problem(), evidence.observed, tally, all.back().parameters);
         return all;
     }
     // One or two elements are told by themselves.

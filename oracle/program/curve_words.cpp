@@ -1,6 +1,7 @@
 #include "oracle/program/curve_words.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "oracle/program/functions.h"
@@ -62,15 +63,20 @@ std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid,
         if (!dtype || !is_nearest) return std::nullopt;
         return build.cast(*dtype, x);
     }
+    const auto function = is_nearest ? ProgramFunction::round : ProgramFunction::trunc;
+    const auto bounded = [&](int steps) {
+        if (most > (grid.most + 0.5) * grid.step)
+            steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
+        if (least < (grid.least - 0.5) * grid.step)
+            steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
+        return steps;
+    };
+    if (grid.step == 1) return bounded(called(build, function, x));
     const double parts = std::round(1 / grid.step);
     const bool divides = parts >= 1 && std::abs(parts * grid.step - 1) < 1e-12;
     const int by = build.real(divides ? parts : grid.step);
     int steps = build.of_two(divides ? ProgramOp::times : ProgramOp::quotient, x, by);
-    steps = called(build, is_nearest ? ProgramFunction::round : ProgramFunction::trunc, steps);
-    if (most > (grid.most + 0.5) * grid.step)
-        steps = build.of_two(ProgramOp::smaller, steps, build.real(grid.most));
-    if (least < (grid.least - 0.5) * grid.step)
-        steps = build.of_two(ProgramOp::larger, steps, build.real(grid.least));
+    steps = bounded(called(build, function, steps));
     return build.of_two(divides ? ProgramOp::quotient : ProgramOp::times, steps, by);
 }
 
@@ -116,6 +122,13 @@ double bits_of_curve(const Curve& curve) {
 std::vector<NumberGrid> grids_of_types() {
     std::vector<NumberGrid> grids;
     for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));
+    NumberGrid whole;
+    whole.name = "int32";
+    whole.step = 1;
+    whole.direction = NumberGrid::Direction::toward_zero;
+    whole.least = double(std::numeric_limits<std::int32_t>::min());
+    whole.most = double(std::numeric_limits<std::int32_t>::max());
+    grids.push_back(std::move(whole));
     return grids;
 }
 

@@ -174,6 +174,29 @@ struct MainAxis {
 
 }  // namespace
 
+namespace {
+
+/// How far apart neighbours along an axis are.
+std::int64_t step_of(const Numbers& numbers, std::size_t position) {
+    std::int64_t step = 1;
+    for (std::size_t k = position + 1; k < numbers.extents.size(); ++k) step *= numbers.extents[k];
+    return step;
+}
+
+/// The axis of the rows whose elements a sum adds, one after the other in memory; -1: it adds something else.
+int row_axis_of(const Program& program, const NeededSums& taken, int along) {
+    if (taken.factors.size() != 1) return -1;
+    const ProgramNode* term = &program.node(taken.factors.front().node);
+    // Of a lane, some of them.
+    while (term->op == ProgramOp::chosen) term = &program.node(term->of[0]);
+    const bool is_row = term->op == ProgramOp::read && !term->is_flat && term->list.size() >= 2 &&
+                        program.axis_of(term->list.back()) == along;
+    const int axis = is_row ? program.axis_of(term->list[term->list.size() - 2]) : -1;
+    return axis >= 0 && program.axes[std::size_t(axis)].block >= 0 ? axis : -1;
+}
+
+}  // namespace
+
 void FormulaSamples::take_sums(const NeededSums& taken) {
     const Numbers& needed = taken.needed;
     const std::int64_t terms = needed.size() > 0 ? taken.terms.size() / needed.size() : 0;
@@ -184,6 +207,7 @@ void FormulaSamples::take_sums(const NeededSums& taken) {
     of.node = taken.node;
     of.axis = main.axis;
     of.axes = needed.axes;
+    of.row_axis = row_axis_of(program_, taken, main.axis);
     of.factors.clear();
     for (const SumFactor& factor : taken.factors) of.factors.push_back(factor.node);
     const ProgramOp op = program_.node(taken.node).op;
@@ -191,12 +215,23 @@ void FormulaSamples::take_sums(const NeededSums& taken) {
         const auto first = numbers.value.begin() + i * terms;
         return numbers.value.empty() ? std::vector<double>() : std::vector<double>(first, first + terms);
     };
+    const int row = of.row_axis < 0 ? -1 : needed.position_of(of.row_axis);
+    const std::int64_t step = row < 0 ? 0 : step_of(needed, std::size_t(row));
     const auto sample_at = [&](std::int64_t i) {
-        return SumSample{.at = indices_at(taken.ranges, needed, i),
+        SumSample sample{.at = indices_at(taken.ranges, needed, i),
                          .first = taken.ranges[std::size_t(main.axis)].first,
                          .terms = main.of(op, terms_of(taken.terms, i)),
                          .needed = needed.value[std::size_t(i)],
                          .error = std::max(needed.at(i).error, 1e-300)};
+        if (row < 0) return sample;
+        const std::int64_t extent = needed.extents[std::size_t(row)];
+        const std::int64_t block = call_.blocks[std::size_t(of.row_axis)];
+        const std::int64_t at = i / step % extent;
+        const std::int64_t within = sample.at[std::size_t(of.row_axis)] % block;
+        if (at > 0 && within > 0) sample.beside[0] = main.of(op, terms_of(taken.terms, i - step));
+        if (at + 1 < extent && within + 1 < block)
+            sample.beside[1] = main.of(op, terms_of(taken.terms, i + step));
+        return sample;
     };
     std::vector<std::int64_t> wrong;
     for (std::int64_t i = 0; i < needed.size(); ++i) {

@@ -62,12 +62,15 @@ struct SumSample {
     /// Of each factor and each term; of the first samples alone.
     std::vector<std::vector<double>> factors{};
     std::vector<std::vector<double>> uncast{};  ///< empty of a factor that is no cast
+    /// Terms of the rows before and after it in the tile, where a sum of elements goes along rows; empty: there is none.
+    std::array<std::vector<double>, 2> beside{};
 };
 
 struct SumSamples {
     int stage = -1;
     int node = -1;
     int axis = -1;               ///< along which the terms go
+    int row_axis = -1;           ///< of the rows that these are; -1: they are no rows of a tile
     std::vector<int> axes{};     ///< that its places are told apart by
     std::vector<int> factors{};  ///< nodes, of which each term is the product
     std::vector<SumSample> samples{};

@@ -120,6 +120,9 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_product(const ProgramNode& nod
     same.of[0] = add(same);
     all.push_back({add(same), "factor"});  // twice
     if (!divides) {
+        // One pointer in the other's place.
+        for (const int factor : {x, y})
+            all.push_back({of_two(ProgramOp::times, factor, factor), "operand", 1});
         const int inverse = of_two(ProgramOp::quotient, x, y);
         all.push_back({build_.chosen(inverse, of_two(ProgramOp::unequal, y, real(0)), real(0)), "factor", 1});
         all.push_back({of_two(ProgramOp::quotient, y, x), "factor"});

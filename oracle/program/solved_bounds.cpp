@@ -12,6 +12,9 @@ namespace tilescope {
 namespace {
 
 constexpr double bits_of_bound = 4;
+/// Of the row beside it, whose terms a sum goes on to.
+constexpr double bits_of_beyond = 4;
+constexpr std::int64_t most_beyond = 4;
 /// A sum that is the same with more of its ends tells nothing.
 constexpr double telling_share_of_ends = 0.25;
 /// Of those that a sum may begin or end with, the shortest.
@@ -45,6 +48,7 @@ class SumBounds {
             for (auto& [x, bound] : *table) bound = end - bound;
             for (const Expr& expr : expressions_of(*table)) take(is_begin, Expr(end) - expr, by);
         }
+        if (of_.row_axis >= 0) offer_beyond(is_begin, numbers);
         std::ranges::stable_sort(bounds_, {}, &Bound::bits);
         if (bounds_.size() > most_bounds) bounds_.resize(most_bounds);
         for (const Bound& bound : bounds_) offers_.add(of_.stage, of_.node, bound.sum, bound.bits, "range");
@@ -76,12 +80,19 @@ class SumBounds {
     bool agrees(const SumSample& sample, bool is_begin, std::int64_t bound) const {
         const auto middle =
             sample.terms.begin() + std::clamp<std::int64_t>(bound, 0, std::ssize(sample.terms));
-        double all = none_;
-        for (auto term = is_begin ? middle : sample.terms.begin();
-             term != (is_begin ? sample.terms.end() : middle); ++term)
+        return is_needed(sample, is_begin ? of_terms(middle, sample.terms.end(), none_)
+                                          : of_terms(sample.terms.begin(), middle, none_));
+    }
+
+    template <class Terms>
+    double of_terms(Terms term, Terms end, double all) const {
+        for (; term != end; ++term)
             all = op_ == ProgramOp::sum    ? all + *term
                   : op_ == ProgramOp::most ? std::max(all, *term)
                                            : std::min(all, *term);
+        return all;
+    }
+    static bool is_needed(const SumSample& sample, double all) {
         return all == sample.needed || std::abs(all - sample.needed) <= sample.error;
     }
 
@@ -94,6 +105,69 @@ class SumBounds {
             take(is_begin, expr, by);
             if (!is_begin) take(is_begin, Expr(end) - expr, by);
         }
+    }
+
+    /// So many terms of the row before, its last ones, or of the row after, its first ones; nullopt: that row is in another tile.
+    std::optional<double> with_beyond(const SumSample& sample, bool is_begin, std::int64_t count) const {
+        const std::vector<double>& row = sample.beside[is_begin ? 0 : 1];
+        if (row.empty()) return std::nullopt;
+        double all = of_terms(sample.terms.begin(), sample.terms.end(), none_);
+        // Behind the last key there is nothing.
+        const std::int64_t first = std::min(is_begin ? block_ - count : 0, std::ssize(row));
+        const std::int64_t end = std::min(is_begin ? block_ : count, std::ssize(row));
+        return of_terms(row.begin() + first, row.begin() + std::max(first, end), all);
+    }
+
+    void offer_beyond(bool is_begin, const std::vector<PlaceNumber>& numbers) {
+        if (!is_cut_) return;
+        std::vector<Vote> votes;
+        for (const SumSample& sample : of_.samples) {
+            Vote vote{sample.at, {}};
+            for (std::int64_t count = 1; count <= most_beyond && count < block_; ++count) {
+                const std::optional<double> all = with_beyond(sample, is_begin, count);
+                if (all && is_needed(sample, *all)) vote.indices.push_back(count);
+            }
+            if (!vote.indices.empty()) votes.push_back(std::move(vote));
+        }
+        if (std::ssize(votes) < fewest_places) return;
+        for (const PlaceNumber& by : numbers) {
+            const auto table = voted(offers_.samples().call(), votes, by);
+            if (!table) continue;
+            for (const Expr& expr : expressions_of(*table)) take_beyond(is_begin, expr, by);
+        }
+    }
+
+    void take_beyond(bool is_begin, const Expr& expr, const PlaceNumber& by) {
+        ProgramBuilder& build = offers_.build();
+        const auto unexplained = std::ranges::count_if(of_.samples, [&](const SumSample& sample) {
+            const std::int64_t count = expr.at(voted_by, by.of(offers_.samples().call(), sample.at));
+            if (count < 1 || count >= block_) return true;
+            const std::optional<double> all = with_beyond(sample, is_begin, count);
+            return all && !is_needed(sample, *all);
+        });
+        if (double(unexplained) > unexplained_share * double(of_.samples.size())) return;
+        const int count = build.index(expr, [&](Coordinate) { return by.node(build); });
+        if (count < 0) return;
+        const Program& program = offers_.program();
+        const int rows = program.axes[std::size_t(of_.row_axis)].block;
+        const int within = build.within_block(of_.row_axis);
+        const int is_there = is_begin ? build.of_two(ProgramOp::more, within, build.whole(0))
+                                      : build.of_two(ProgramOp::less, within, build.moved(rows, -1));
+        // Nobody knows what stands before and behind the tile.
+        const int row =
+            build.chosen(build.moved(build.axis(of_.row_axis), is_begin ? -1 : 1), is_there, build.whole(-1));
+        ProgramNode other = program.node(build.at_index(of_.node, of_.row_axis, row));
+        const int at = build.within_block(axis_);
+        const int cols = program.axes[std::size_t(axis_)].block;
+        const int is_taken =
+            is_begin ? build.of_two(ProgramOp::at_least, at, build.of_two(ProgramOp::minus, cols, count))
+                     : build.of_two(ProgramOp::less, at, count);
+        other.of[0] = build.chosen(other.of[0], is_taken, build.real(none_));
+        const ProgramOp joined = op_ == ProgramOp::sum    ? ProgramOp::plus
+                                 : op_ == ProgramOp::most ? ProgramOp::larger
+                                                          : ProgramOp::smaller;
+        bounds_.push_back({build.of_two(joined, of_.node, build.add(std::move(other))),
+                           bits_of_bound + bits_of_beyond + bits_of_expression(expr)});
     }
 
     struct Bound {

@@ -130,10 +130,17 @@ void offer_curves(RewriteOffers& offers, const NodeSamples& of, int x, const std
                   double bits) {
     const std::vector<CurvePoint> points = points_of(of, x_of);
     if (points.empty()) return;
-    const auto [least, most] = std::ranges::minmax_element(points, {}, &CurvePoint::x);
+    double least = HUGE_VAL;
+    double most = -HUGE_VAL;
+    // Hidden scores are infinite.
+    for (std::size_t i = 0; i < x_of.size(); ++i) {
+        if (std::isnan(x_of[i]) || std::isnan(of.samples[i].needed)) continue;
+        least = std::min(least, x_of[i]);
+        most = std::max(most, x_of[i]);
+    }
     std::vector<double> values(x_of.size());
     const auto offer = [&](const Curve& curve, const char* slot) {
-        const std::optional<int> node = curve_node(offers.build(), x, curve, least->x, most->x);
+        const std::optional<int> node = curve_node(offers.build(), x, curve, least, most);
         if (!node) return;
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
         offers.offer(of, *node, values, bits + bits_of_curve(curve), slot);

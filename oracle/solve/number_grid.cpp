@@ -168,7 +168,8 @@ double NumberGrid::spacing_at(double x) const {
 }
 
 double NumberGrid::rounded(double x) const {
-    if (!std::isfinite(x)) return x;
+    // Multiples have ends.
+    if (std::isnan(x) || (std::isinf(x) && step <= 0)) return x;
     const double spacing = spacing_at(x);
     const double multiple = step > 0 ? whole_near(x / spacing) : x / spacing;
     const double whole = direction == Direction::to_nearest ? std::nearbyint(multiple) : std::trunc(multiple);

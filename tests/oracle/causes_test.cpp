@@ -297,6 +297,9 @@ TEST(Causes, OfWhatNobodyWroteNoValuesAreAskedFor) {
         ASSERT_EQ(report.guilty, stage);
         EXPECT_EQ(best(report).name, "tile_skipped");
         EXPECT_EQ(causes_text(report).find("wrong elements: tile_skipped"), 0) << causes_text(report);
+        std::vector<CauseParameter> where = {{"tiles", "1"}, {"batch", "1"}, {"head", "1"}};
+        if (stage != Stage::k) where.push_back({"query block", "1"});
+        EXPECT_EQ(best(report).parameters, where);
     }
     // Where values are wrong as well, nothing else is said of them.
     MemoryRecording run = run_with({});

@@ -47,6 +47,7 @@ std::string named(std::string_view stage, std::string_view formula) {
     problem.head_dim = 16;
     problem.block_n = 16;
     problem.mask = Mask::causal;
+    problem.logits_soft_cap = 5;
     const OtherFormula other{stage, program.array(program.array_named(stage)).value,
                              program.array(program.array_named("other")).value};
     return std::string(name_of_formula(program, problem, 1, other));
@@ -154,6 +155,8 @@ TEST(FormulaNames, OfMasks) {
     EXPECT_EQ(of(" where j <= i else -inf"), "causal_top_left");
     EXPECT_EQ(of(" where j < i + seqlen_kv - seqlen_q else -inf"), "diagonal_shifted");
     EXPECT_EQ(of(" where j <= i + seqlen_kv - seqlen_q + 2 else -inf"), "diagonal_shifted");
+    EXPECT_EQ(of(" where j <= i + seqlen_kv - seqlen_q else -8.0"), "non_finite_replaced");
+    EXPECT_EQ(of(" where j <= i + seqlen_kv - seqlen_q else -5.0"), "cap_after_mask");
     EXPECT_EQ(of(" where j >= i + seqlen_kv - seqlen_q else -inf"), "");
     EXPECT_EQ(of(" where j % block_n <= i + seqlen_kv - seqlen_q else -inf"), "mask_tile_local");
     EXPECT_EQ(of(" where j % 3 <= i + seqlen_kv - seqlen_q else -inf"), "");
