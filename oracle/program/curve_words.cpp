@@ -1,5 +1,6 @@
 #include "oracle/program/curve_words.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -23,6 +24,12 @@ int line_of(ProgramBuilder& build, int x, double slope, double offset) {
     if (offset == 0) return product;
     return build.of_two(offset < 0 ? ProgramOp::minus : ProgramOp::plus, product,
                         build.real(std::abs(offset)));
+}
+
+/// Of 0 enough bits that are set make whatever number.
+bool sets_any_number(const CurveRule& rule) {
+    constexpr int most = 2;
+    return std::popcount(rule.set) > most;
 }
 
 int other_bits(ProgramBuilder& build, int x, const CurveRule& rule) {
@@ -82,7 +89,7 @@ std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid,
 
 std::optional<int> rule_node(ProgramBuilder& build, int x, const CurveRule& rule, double least, double most) {
     if (rule.grid) return rounded(build, x, *rule.grid, least, most);
-    if (!rule.is_line) return other_bits(build, x, rule);
+    if (!rule.is_line) return sets_any_number(rule) ? std::nullopt : std::optional(other_bits(build, x, rule));
     const int line = line_of(build, x, rule.slope, rule.offset);
     if (!rule.mirrored || rule.offset == 0) return line;
     const int is_positive = build.of_two(ProgramOp::more, x, build.real(0));

@@ -127,7 +127,9 @@ TEST(FittedIndex, IsTheShortest) {
     EXPECT_EQ(formula_of([](auto x) { return x / 8 * 8 + x * 3 % 8; }), "row / 8 * 8 + 3 * row % 8");
     // Two bits in each other's place.
     EXPECT_EQ(formula_of([](auto x) { return (x & ~std::int64_t(6)) | (x & 2) << 1 | (x & 4) >> 1; }),
-              "(row & 1 ? 1 : 0) ^ (row & 2 ? 4 : 0) ^ (row & 4 ? 2 : 0) ^ (row & 8 ? 8 : 0) ^ (row & 16 ? "
+              "row with bits 1 and 2 exchanged");
+    EXPECT_EQ(formula_of([](auto x) { return (x & ~std::int64_t(7)) | (x & 3) << 1 | (x & 4) >> 2; }),
+              "(row & 1 ? 2 : 0) ^ (row & 2 ? 4 : 0) ^ (row & 4 ? 1 : 0) ^ (row & 8 ? 8 : 0) ^ (row & 16 ? "
               "16 : 0)");
 }
 
