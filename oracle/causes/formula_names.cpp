@@ -107,18 +107,9 @@ constexpr FormulaName names[] = {
     {"mask_tile_local", "s x", "<", "*", "%block"},
     {"mask_row_of_group", "s x", "<", "i", ":~"},
     {"mask_elsewhere", "s", "", "?", "inf"},
-    {"causal_ignored", "s x", "causal", "<i", "1"},
-    {"causal_ignored", "s x", "causal", "<i <end", "1"},
-    {"causal_ignored", "s x", "causal", "<i <#", "1"},
-    {"causal_ignored", "s x", "causal", "<i <# <end", "1"},
-    {"causal_ignored", "s x", "causal", "<i <# <#", "1"},
-    {"causal_ignored", "s x", "causal", "<i <# <# <end", "1"},
-    {"window_ignored", "s x", "", "<#", "1"},
-    {"window_ignored", "s x", "", "<# <end", "1"},
-    {"window_ignored", "s x", "", "<# <#", "1"},
-    {"window_ignored", "s x", "", "<# <# <end", "1"},
-    {"window_ignored", "s x", "windowed", "<j", "1"},
-    {"window_ignored", "s x", "windowed", "<j <j", "1"},
+    {"causal_ignored", "s x", "causal", "<i *", "1"},
+    {"window_ignored", "s x", "", "<# *", "1"},
+    {"window_ignored", "s x", "windowed", "<j *", "1"},
     {"window_shifted", "s x", "< #", "1", "+#"},
     {"window_shifted", "s x", "< <#", "#", "#"},
     {"window_shifted", "s x", "windowed", "<j", "same<"},
@@ -274,14 +265,10 @@ struct Named {
                 const FormulaPiece& piece = pieces[i];
                 if (taken[i] || piece.node < 0) continue;
                 const bool is_read = word.starts_with('[') || word == "uncast" || word == "same<";
-                if (word == "cap") {
-                    is_there = is_cap(piece.node);
-                    taken[i] = is_there;
-                    continue;
-                }
-                is_there = is_read ? was && was->node >= 0 &&
-                                         is_word_of_both(program, problem, was->node, piece.node, word)
-                                   : is_word(program, program.node(piece.node), word);
+                is_there = word == "cap" ? is_cap(piece.node)
+                           : is_read     ? was && was->node >= 0 &&
+                                           is_word_of_both(program, problem, was->node, piece.node, word)
+                                     : is_word(program, program.node(piece.node), word);
                 const bool joins = part.joined_by == ProgramOp::times || part.joined_by == ProgramOp::plus;
                 is_there = is_there && (joins ? is_signed || piece.is_inverse == is_inverse : !is_inverse);
                 if (is_there) taken[i] = true;
@@ -328,7 +315,7 @@ struct Named {
             if (operand >= 0) collect_axes(operand, axes);
     }
 
-    bool is_number(const std::array<int, 3>& compared) const {
+    bool has_number(const std::array<int, 3>& compared) const {
         return std::ranges::any_of(
             compared, [&](int of) { return of >= 0 && program.node(of).op == ProgramOp::number; });
     }
@@ -347,7 +334,7 @@ struct Named {
         collect_axes(condition, axes);
         // With a number, of values and not of places.
         if (has_word(words, "<"))
-            return axes.empty() && is_comparison(op) && is_number(program.node(condition).of);
+            return axes.empty() && is_comparison(op) && has_number(program.node(condition).of);
         return !axes.empty() &&
                std::ranges::all_of(axes, [&](std::string_view axis) { return has_word(words, axis); });
     }

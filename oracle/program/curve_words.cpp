@@ -89,7 +89,8 @@ std::optional<int> rounded(ProgramBuilder& build, int x, const NumberGrid& grid,
 
 std::optional<int> rule_node(ProgramBuilder& build, int x, const CurveRule& rule, double least, double most) {
     if (rule.grid) return rounded(build, x, *rule.grid, least, most);
-    if (!rule.is_line) return sets_any_number(rule) ? std::nullopt : std::optional(other_bits(build, x, rule));
+    if (!rule.is_line)
+        return sets_any_number(rule) ? std::nullopt : std::optional(other_bits(build, x, rule));
     const int line = line_of(build, x, rule.slope, rule.offset);
     if (!rule.mirrored || rule.offset == 0) return line;
     const int is_positive = build.of_two(ProgramOp::more, x, build.real(0));

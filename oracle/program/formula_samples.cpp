@@ -46,7 +46,7 @@ FormulaSamples FormulaSamples::at(const std::function<bool(const AxisIndices&)>&
     FormulaSamples some(call_);
     const auto keep = [&](auto& samples) {
         std::erase_if(samples, [&](const auto& sample) { return !is_inside(sample.at); });
-        EveryNth every(std::ssize(samples), most);
+        SpreadChoice every(std::ssize(samples), most);
         std::erase_if(samples, [&](const auto&) { return !every.takes(); });
     };
     for (auto [node, of] : nodes_) {
@@ -118,7 +118,8 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
     for (std::int64_t i = 0; i < needed.size(); ++i) {
         if (std::isfinite(needed.at(i).error)) ++counts[is_wrong(values, i) ? 1 : 0];
     }
-    std::array<EveryNth, 2> some{EveryNth(counts[0], most_places), EveryNth(counts[1], most_places)};
+    std::array<SpreadChoice, 2> some{SpreadChoice(counts[0], most_places),
+                                     SpreadChoice(counts[1], most_places)};
     const std::vector<Numbers> indices = indices_of(values, stages);
     const std::array<Numbers, 3> operands =
         counts[1] > 0 ? operands_of(values, stages) : std::array<Numbers, 3>();
@@ -171,10 +172,6 @@ struct MainAxis {
     std::int64_t step = 1;
     std::int64_t extent = 1;
 };
-
-}  // namespace
-
-namespace {
 
 /// How far apart neighbours along an axis are.
 std::int64_t step_of(const Numbers& numbers, std::size_t position) {
@@ -248,7 +245,7 @@ void FormulaSamples::take_sums(const NeededSums& taken) {
         else if (op != ProgramOp::sum && std::ssize(of.right) < most_with_factors)
             of.right.push_back(sample_at(i));
     }
-    EveryNth some(std::ssize(wrong), sums_per_term * terms);
+    SpreadChoice some(std::ssize(wrong), sums_per_term * terms);
     for (const std::int64_t i : wrong) {
         if (!some.takes() || std::ssize(of.samples) >= 4 * sums_per_term * terms) continue;
         of.samples.push_back(sample_at(i));
@@ -291,6 +288,18 @@ double FormulaSamples::value_at(const NodeSamples& of, const NodeSample& sample,
                                           : element_of(call_.inputs[std::size_t(array)], address);
 }
 
+namespace {
+
+/// Which of the states of an array is meant, by an index of the axis that it goes over.
+std::size_t number_of_state(const ProgramCall& call, const ProgramArray& array, std::int64_t index,
+                            ProgramState state) {
+    const std::int64_t block = index / call.blocks[std::size_t(array.over)];
+    const std::int64_t taken = call.block_in_order(array.over, array.backwards, block);
+    return std::size_t(taken + (state == ProgramState::before ? 0 : 1));
+}
+
+}  // namespace
+
 double FormulaSamples::state_at(const NodeSamples& of, const NodeSample& sample, int array,
                                 ProgramState state) const {
     const ProgramArray& own = program_.array(array);
@@ -303,9 +312,7 @@ double FormulaSamples::state_at(const NodeSamples& of, const NodeSample& sample,
         if (index < range.first || index >= range.first + range.count) return std::nan("");
         address = address * range.count + index - range.first;
     }
-    const std::int64_t block = sample.at[std::size_t(own.over)] / call_.blocks[std::size_t(own.over)];
-    const std::int64_t taken = call_.block_in_order(own.over, own.backwards, block);
-    return stored->states[std::size_t(taken + (state == ProgramState::before ? 0 : 1))]
+    return stored->states[number_of_state(call_, own, sample.at[std::size_t(own.over)], state)]
         .value[std::size_t(address)];
 }
 
@@ -329,9 +336,7 @@ double FormulaSamples::stored_value(const NodeSamples& of, const NodeSample& sam
             at = whole_at(call_, read.of[0], all).value_or(-1);
         }
         if (at < 0 || at >= call_.extents[std::size_t(array.over)]) return std::nan("");
-        const std::int64_t taken =
-            call_.block_in_order(array.over, array.backwards, at / call_.blocks[std::size_t(array.over)]);
-        state = std::size_t(taken + (read.state == ProgramState::before ? 0 : 1));
+        state = number_of_state(call_, array, at, read.state);
     }
     return stored.states[state].value[std::size_t(address)];
 }

@@ -120,10 +120,10 @@ class FormulaSamples {
     std::map<int, SumSamples> sums_;
 };
 
-/// What takes every how many-th of some things, so that at most so many are taken.
-class EveryNth {
+/// Takes about `most` of `count` things, spread over all of them.
+class SpreadChoice {
  public:
-    EveryNth(std::int64_t count, std::int64_t most)
+    SpreadChoice(std::int64_t count, std::int64_t most)
         : share_(count <= most ? ~std::uint64_t{0}
                                : std::uint64_t(double(most) / double(count) * 0x1p63) << 1) {}
     bool takes() {

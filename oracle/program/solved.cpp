@@ -167,14 +167,17 @@ std::optional<FoundCondition> condition_by_state(const FormulaSamples& samples, 
         const bool is_in_block = state.over >= 0 && (state.over == program.array(of.stage).over ||
                                                      std::ranges::find(of.axes, state.over) != of.axes.end());
         if (!is_in_block || !std::ranges::all_of(state.indices, is_known)) continue;
+        bool is_whole = true;  // What is not known did not stay as it was.
         std::array<std::array<std::int64_t, 2>, 2> counts{};
         for (std::size_t i = 0; i < values.size(); ++i) {
             const NodeSample& sample = of.samples[i];
             if (sample.is_wrong != sample.agrees(values[i])) continue;
-            const bool grew = samples.state_at(of, sample, array, ProgramState::after) >
-                              samples.state_at(of, sample, array, ProgramState::before);
-            ++counts[sample.is_wrong ? 1 : 0][grew ? 1 : 0];
+            const double after = samples.state_at(of, sample, array, ProgramState::after);
+            const double before = samples.state_at(of, sample, array, ProgramState::before);
+            is_whole = is_whole && !std::isnan(after) && !std::isnan(before);
+            ++counts[sample.is_wrong ? 1 : 0][after > before ? 1 : 0];
         }
+        if (!is_whole) continue;
         for (const std::size_t grew : {1, 0}) {
             const bool is_it = double(counts[1][1 - grew]) <= unexplained_share * double(counts[1][grew]) &&
                                double(counts[0][grew]) <= broken_share * double(counts[0][1 - grew]);

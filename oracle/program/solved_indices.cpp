@@ -40,7 +40,7 @@ int with_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimensi
 
 std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of, std::size_t dimension) {
     std::vector<Vote> votes;
-    EveryNth some(of.wrong, most_votes);
+    SpreadChoice some(of.wrong, most_votes);
     for (const NodeSample& sample : of.samples) {
         if (!sample.is_wrong || !some.takes()) continue;
         const AxisRange range = samples.range_of(of, dimension, sample.part);
@@ -156,7 +156,7 @@ class FlatReads {
         for (std::int64_t i = 0; i < size_of(input_); ++i) elements.push_back(element_of(input_, i));
         const ValueIndex where(std::move(elements));
         std::vector<Vote> votes;
-        EveryNth some(of_.wrong, most_votes);
+        SpreadChoice some(of_.wrong, most_votes);
         for (const NodeSample& sample : of_.samples) {
             if (!sample.is_wrong || !some.takes()) continue;
             Vote vote{sample.at, where.sources(sample.needed, sample.error, address_at(order, sample.index))};
@@ -218,7 +218,7 @@ class TileMaps {
     std::vector<AddressSample> addresses() {
         std::map<std::vector<std::int64_t>, ValueIndex> slices;
         std::vector<AddressSample> wrong;
-        EveryNth some(of_.wrong, most_votes);
+        SpreadChoice some(of_.wrong, most_votes);
         for (const NodeSample& sample : of_.samples) {
             if (!sample.is_wrong || !some.takes()) continue;
             const AxisRange rows = samples_.range_of(of_, first_, sample.part);

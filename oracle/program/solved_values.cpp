@@ -117,7 +117,7 @@ std::vector<CurvePoint> points_of(const NodeSamples& of, const std::vector<doubl
 
 /// Steps that a few hundred numbers do not show more do not show either.
 std::vector<CurvePoint> some_of(const std::vector<CurvePoint>& points) {
-    EveryNth every(std::ssize(points), most_stepped);
+    SpreadChoice every(std::ssize(points), most_stepped);
     std::vector<CurvePoint> some;
     for (const CurvePoint& point : points) {
         if (every.takes()) some.push_back(point);

@@ -108,8 +108,7 @@ struct PlantedResults {
 /// Leaves the recording of a case that went wrong in a folder; none: nowhere.
 void keep_missed(const std::string& folder, const Planting& planting, const CauseCase& result,
                  const Recording& recording, std::string_view of) {
-    const bool is_missed = !result.stage_right() || (!result.causes.empty() && !result.cause_right());
-    if (folder.empty() || !is_missed) return;
+    if (folder.empty() || !result.is_missed()) return;
     write_recording(fmt::format("{}/{}_{}_{}{}.h5", folder, planting.mistake->name, planting.input->name,
                                 planting.shape->name, of),
                     recording);

@@ -66,8 +66,7 @@ void CauseTally::add(CauseCase result) {
         row.tied += result.cause_right() && result.named.size() > 1 ? 1 : 0;
         ++row.answers[result.answer()];
     }
-    if (!result.stage_right() || (!result.causes.empty() && !result.cause_right()))
-        missed_.push_back(std::move(result));
+    if (result.is_missed()) missed_.push_back(std::move(result));
 }
 
 CauseTally::Row CauseTally::total() const {
@@ -109,8 +108,7 @@ void CauseTally::print(int misses) const {
 void CauseTally::print_misses(int misses) const {
     std::map<std::string, int> shown;
     for (const CauseCase& miss : missed_) {
-        const bool counts = !miss.stage_right() || (!miss.causes.empty() && !miss.cause_right());
-        if (!counts || shown[miss.plant]++ >= misses) continue;
+        if (shown[miss.plant]++ >= misses) continue;
         std::string stages;
         for (const Stage stage : miss.stages)
             stages += (stages.empty() ? "" : "|") + std::string(stage_info(stage).name);

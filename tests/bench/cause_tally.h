@@ -28,6 +28,8 @@ struct CauseCase {
 
     bool stage_right() const;
     bool cause_right() const;
+    /// Wrong in what was asked of it.
+    bool is_missed() const { return !stage_right() || (!causes.empty() && !cause_right()); }
     /// What the confusion matrix counts: the right cause, the first one named, or why there is none.
     std::string answer() const;
 };

@@ -57,7 +57,7 @@ TOLD = {
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
         "(acc / l - 2.0 where i % 16 == 3 else acc / l) where l > 0.0 else 0.0"),
-    "fewer lanes in later rows": ("lane_end", "(LANES - row % 4)",
+    "fewer lanes in some rows": ("lane_end", "(LANES - row % 4)",
                                   dict(seed=1483842189, group=4, seqlen_q=37, seqlen_kv=56, head_dim=32, head_dim_v=32, block_n=32,
                                        window=(26, 25), cap=5.0, alibi=True, lanes=4, lane_columns=2),
                                   "acc / sum(w: l where w < 4 - i % 4 else 0.0) where sum(w: l) > 0.0 else 0.0"),
