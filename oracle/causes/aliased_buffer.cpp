@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "oracle/causes/signature.h"
+#include "oracle/causes/staged_output.h"
 
 namespace tilescope {
 
@@ -55,8 +56,6 @@ Change overwritten_by_p(std::int64_t ld_v, std::int64_t ld_p) {
     }};
 }
 
-}  // namespace
-
 std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Problem& problem = evidence.problem();
@@ -69,6 +68,25 @@ std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
                  2});
     }
     return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> overwritten_causes() {
+    return {
+        {"buffer_aliased",
+         "unwritten / stale",
+         {Stage::v},
+         "P is stored over the V tile that it is about to be multiplied with",
+         "the shared memory that P and V share",
+         buffer_aliased},
+        {"operand_stored_as_o",
+         "unwritten / stale",
+         {Stage::o},
+         "the output holds the operand in whose shared memory it is staged",
+         "the barrier and the fence between the stores to shared memory and the copy from it",
+         staged_over_operand},
+    };
 }
 
 }  // namespace tilescope

@@ -4,41 +4,6 @@
 
 namespace tilescope {
 
-namespace {
-
-constexpr std::size_t most_asked = 64;
-constexpr std::size_t most_indices = 6;
-
-/// Elements that tell an address, evenly: wrong ones, or right ones.
-std::vector<ArrayElement> asked_elements(const Evidence& evidence, bool wrong, const StandsAt& stands_at) {
-    struct AskedElement {
-        const Observation* seen;
-        Eigen::Index row;
-        Eigen::Index col;
-    };
-    std::vector<AskedElement> telling;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            const Eigen::Index row = i / seen.got.cols();
-            const Eigen::Index col = i % seen.got.cols();
-            if (seen.wrong[std::size_t(i)] == wrong && !seen.unjudged[std::size_t(i)] &&
-                stands_at(seen, row, col, 0))
-                telling.push_back({&seen, row, col});
-        }
-    }
-    std::vector<ArrayElement> elements;
-    for (std::size_t i = 0; i < telling.size(); i += telling.size() / most_asked | 1) {
-        const auto& [seen, row, col] = telling[i];
-        elements.push_back({element_place(evidence.acts, seen->site, row, col),
-                            [=, &stands_at, seen = seen, row = row, col = col](std::int64_t at) {
-                                return stands_at(*seen, row, col, at).value_or(false);
-                            }});
-    }
-    return elements;
-}
-
-}  // namespace
-
 IndexedArray indexed_array(Stage stage, const Problem& problem) {
     using enum Coordinate;
     const bool of_queries = stage_info(stage).row_axis == Axis::query;
@@ -109,12 +74,6 @@ AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& 
         for (const Term& term : of_both) address += term.part.at(place) * term.distance;
         return address;
     };
-}
-
-std::vector<OtherIndex> other_array_indices(const Evidence& evidence, const IndexedArray& array,
-                                            const StandsAt& stands_at) {
-    return find_array_indices(asked_elements(evidence, true, stands_at),
-                              asked_elements(evidence, false, stands_at), array, most_indices);
 }
 
 }  // namespace tilescope

@@ -17,11 +17,4 @@ IndexedArray indexed_array(Stage stage, const Problem& problem);
 using AddressInTile = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
 AddressInTile addresses_by(const Index& index, Stage stage, const SearchedTile& site);
 
-/// Indices into the array that nearly all wrong elements of the stage speak for. `stands_at`: whether the number of an element stands at
-/// an address of the array; nullopt of elements that tell nothing.
-using StandsAt = std::function<std::optional<bool>(const Observation&, Eigen::Index row, Eigen::Index col,
-                                                   std::int64_t address)>;
-std::vector<OtherIndex> other_array_indices(const Evidence& evidence, const IndexedArray& array,
-                                            const StandsAt& stands_at);
-
 }  // namespace tilescope

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 
+#include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/signature.h"
 #include "oracle/judge/tile_judge.h"
 
@@ -150,31 +152,50 @@ std::vector<Candidate> never_written(const Evidence& evidence) {
     return always(leaves_out(evidence.acts, Left::unwritten, is_anywhere));
 }
 
-}  // namespace
+/// Zeros of the padding, wherever a rule says: from a number of the element in its tile on, which no formula takes.
+std::vector<Candidate> zeros_loaded(const Evidence& evidence) {
+    if (!evidence.direct()) return {};
+    return always({.inputs = [](SearchedTile& site) { site.raw.setZero(); }});
+}
 
-std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
-    std::vector<Candidate> candidates =
-        lines_left_out(evidence, true, [](Left, const Places& p, std::int64_t length) {
-            return !is_periodic(p) && p.first > 0 && p.first + p.count == length;
-        });
-    if (!evidence.direct()) return candidates;
-    for (const Left left : all_left) {
-        if (left == Left::before) continue;
-        // A bound of rows and one of columns.
-        for (const std::int64_t size : {8, 16, 32}) {
-            candidates.push_back(
-                {{{"right", "the first " + digits(size) + " x " + digits(size)}, {"others", name_of(left)}},
-                 leaves_out(evidence.acts, left,
-                            [=](Eigen::Index row, Eigen::Index col) { return row >= size || col >= size; }),
-                 2});
-        }
-    }
+/// A tile that was not recorded although others were, or that no thread wrote: so one is that is left out.
+std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
+    const std::int64_t last = evidence.problem().kv_tiles() - 1;
+    if (last < 1) return {};
+    const double left = evidence.direct() ? double(std::bit_cast<float>(unwritten_bits)) : -infinity;
+    std::vector<Candidate> candidates;
+    const auto add = [&](const char* which, const std::function<bool(const SearchedTile&)>& is_skipped) {
+        const auto leave = [=](const SearchedTile& site, Estimate& s) {
+            if (!is_skipped(site)) return;
+            s.value.setConstant(left);
+            s.error.setZero();
+        };
+        candidates.push_back({{{"which", which}}, {.result = leave}});
+    };
+    add("the first", [](const SearchedTile& site) { return site.id.kv_tile == 0; });
+    add("the last", [=](const SearchedTile& site) { return site.id.kv_tile == last; });
+    add(evidence.direct() ? "those that no thread wrote" : "those that are not in the recording",
+        [](const SearchedTile& site) { return is_left_out(*site.world, site.id); });
     return candidates;
 }
+
+}  // namespace
 
 std::vector<Cause> coverage_causes() {
     const std::vector<Stage> ends = {Stage::acc, Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
+        {rows_zeroed_name,
+         "operand load",
+         {Stage::q, Stage::k, Stage::v, Stage::dout},
+         "rows that exist are overwritten with the zeros of the padding",
+         "the row count that zero padding of the tile starts from",
+         zeros_loaded},
+        {skipped_kv_tile_name,
+         "trip / tile",
+         {Stage::s},
+         "a KV tile does not count",
+         "the bounds of the loop over KV tiles",
+         kv_tile_skipped},
         {"p_lane_stride",
          "unwritten / stale",
          {Stage::p},

@@ -280,16 +280,6 @@ bool is_computed_nan(float got) {
     return std::isnan(got) && !is_unwritten(got);
 }
 
-void for_some_wrong(const Evidence& evidence, std::int64_t most,
-                    const std::function<void(const Observation&, Eigen::Index row, Eigen::Index col)>& see) {
-    const std::int64_t step = evidence.wrong_elements / most | 1;
-    std::int64_t met = 0;
-    for (const Observation& seen : evidence.seen)
-        for (Eigen::Index at = 0; at < seen.got.size(); ++at)
-            if (seen.wrong[std::size_t(at)] && met++ % step == 0)
-                see(seen, at / seen.got.cols(), at % seen.got.cols());
-}
-
 Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads) {
     Evidence evidence;
     evidence.world = &world;

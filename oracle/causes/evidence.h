@@ -63,10 +63,6 @@ struct Evidence {
 /// A NaN that the kernel computed, not the NaN that marks an unwritten element.
 bool is_computed_nan(float got);
 
-/// About `most` of the wrong elements, evenly.
-void for_some_wrong(const Evidence& evidence, std::int64_t most,
-                    const std::function<void(const Observation&, Eigen::Index row, Eigen::Index col)>& see);
-
 /// Collects tiles of query blocks that have bad rows, and of as many that have none.
 Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads);
 

@@ -23,9 +23,10 @@ namespace {
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
 ///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
-///                               state; [bshd] [flat]: by the number of the element
+///                               state; [bshd] [flat]: by the number of the element; []: whatever it is
 ///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
 ///   +# bound constant cap       a number that is added, that is a least value, that stands there alone, that is the soft cap
+///   one                         the number 1 that stands there alone
 ///   uncast cut_off              what was cast, and what lacks the last bits
 ///   p~ ? *                      p or what takes it, anything, any number of anything
 struct FormulaName {
@@ -36,7 +37,8 @@ struct FormulaName {
     std::string_view around;
     std::string_view was;
     std::string_view is;
-    std::string_view where = {};  ///< axes that its condition may take; `-`: it has none; empty: either
+    /// Axes that its condition may take; `-`: it has none; empty: either. `lanes`: it leaves one of each period out.
+    std::string_view where = {};
 };
 
 constexpr FormulaName names[] = {
@@ -53,20 +55,24 @@ constexpr FormulaName names[] = {
     {"other_kv_head", "load", "", "operand", "[h]"},
     {"other_batch", "load", "", "operand", "[b]"},
     {"rows_not_loaded", "load", "", "operand", "[j block]", "i j"},
-    {"rows_not_loaded", "load", "", "operand", "[flat]", "i j"},
     {"other_kv_tile", "load", "", "operand", "[j block]"},
     {"other_kv_tile", "load", "", "operand", "[j %block]"},
     {"rows_shifted", "load", "", "operand", "[i moved]"},
     {"rows_shifted", "load", "", "operand", "[j moved]", "-"},
     {"rows_zeroed", "load", "", "?", "0", "-"},
     {"rows_zeroed", "load", "", "?", "0", ">= i j"},
-    {"rows_not_loaded", "load", "", "?", "0", "i j"},
+    {"rows_not_loaded", "load", "", "?", "0", "b h i j"},
     {"head_dim_truncated", "load", "", "?", "0", ">= d e"},
     {"operand_precision", "load", "", "?", "cast"},
     {"codes_not_decoded", "load", "", "?", "0", "<"},
+    {"codes_not_decoded", "load", "", "1", "0"},
     {"operand_transposed", "load", "", "operand", "[transposed]"},
     {"columns_permuted", "load", "", "operand", "[d ^]"},
     {"columns_permuted", "load", "", "operand", "[e ^]"},
+    {"operand_addresses", "load", "", "operand", "[]"},
+    {"kv_head_modulo", "load", "also", "descale_*", "[h %]"},
+    {"other_kv_head", "load", "also", "descale_*", "[h]"},
+    {"other_batch", "load", "also", "descale_*", "[b]"},
     {"descale_missing", "q k v s", "", "descale_*", "1"},
     {"descale_twice", "q k v s", "", "1", "descale_*"},
     {"descale_v_missing", "acc o", "", "descale_v", "1"},
@@ -83,6 +89,7 @@ constexpr FormulaName names[] = {
     {"alibi_offset", "s x", "slope", "1", "+#"},
     {"alibi_offset", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
     {"alibi_offset", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
+    {"alibi_offset", "s x", "slope", "whole_kv -whole_q", "1"},
     {"bias_missing", "s x", "", "bias", "1"},
     {"bias_before_scale", "s x", "bias", "1", "scale"},
     {"scale_missing", "s x", "!bias !slope", "1", "/scale"},
@@ -93,6 +100,9 @@ constexpr FormulaName names[] = {
     {"wrong_leading_dimension", "s", "sum", "k", "[pitch]"},
     {"scores_of_other_tile", "s", "sum", "k", "[j block]"},
     {"fragment_filled_linearly", "s", "sum", "?", "[d bits]"},
+    {"one_lane_only", "s", "", "sum *", "0", "j lanes"},
+    {"one_lane_only", "s", "sum", "*", "0", "d j lanes"},
+    {"first_fragment_only", "s", "", "sum *", "0", "i j"},
     {"k_slice_missing", "s", "sum", "*", "0", "<> d"},
     {"head_dim_truncated", "s", "sum", "*", "0", ">= d"},
     {"k_slice_missing", "s", "sum", "*", "0", "d"},
@@ -102,10 +112,13 @@ constexpr FormulaName names[] = {
     // Masks.
     {"causal_top_left", "s x", "<", "seqlen_kv -seqlen_q", "1"},
     {"causal_top_left", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
+    {"causal_top_left", "s x", "<", "whole_kv -whole_q", "1"},
+    {"causal_top_left", "s x", "slope", "whole_kv -whole_q", "1"},
     {"causal_bottom_right", "s x", "<", "1", "seqlen_kv -seqlen_q"},
     {"causal_bottom_right", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
     {"mask_tile_local", "s x", "<", "*", "%block"},
     {"mask_row_of_group", "s x", "<", "i", ":~"},
+    {"kv_tile_skipped", "s", "", "?", "inf", "block"},
     {"mask_elsewhere", "s", "", "?", "inf"},
     {"causal_ignored", "s x", "causal", "<i *", "1"},
     {"window_ignored", "s x", "", "<# *", "1"},
@@ -128,6 +141,7 @@ constexpr FormulaName names[] = {
     {"sink_scaled", "m", "from sink", "1", "scale"},
     {"sink_scaled", "m", "from sink", "1", "/scale"},
     {"sink_twice", "l", "from", "?", "2"},
+    {"sink_twice", "l", "", "one", "2"},
     {"m_starts_at", "m", "from", "?", "#"},
     // Probabilities.
     {"lse_of_other_base", "p", "lse", "1", "log2e"},
@@ -138,6 +152,7 @@ constexpr FormulaName names[] = {
     {"exp_base", "p", "exp", "1", "/log2e"},
     {"exp_base", "p", "exp2", "1", "log2e"},
     {"exp_base", "p", "exp2", "1", "/log2e"},
+    {"p_flushed", "p u", "", "?", "0", "<"},
     {"exp_clamped", "p u", "exp", "*", "constant", "<"},
     {"exp_clamped", "p u", "", "1", "bound"},
     {"exp_clamped", "p u", "", "?", "constant", "<"},
@@ -160,7 +175,9 @@ constexpr FormulaName names[] = {
     {"l_rescaled_inversely", "l", "", "rescale", "/rescale"},
     {"l_not_carried", "l", "", "rescale", "0"},
     {"l_not_carried", "l", "", "rescale~", "1"},
+    {"l_starts_at", "l", "", "rescale~", "one", "block"},
     {"l_starts_at", "l", "", "rescale~", "#", "block"},
+    {"tile_not_rescaled", "l acc", "", "to_m", "1"},
     {"l_starts_at", "l", "from", "?", "#"},
     {"l_counted_n_times", "l", "!exp !exp2", "1", "#", "-"},
     {"l_of_part_of_row", "l", "sum", "*", "0", "j"},
@@ -174,6 +191,7 @@ constexpr FormulaName names[] = {
     {"acc_rescaled_twice", "acc", "", "1", "rescale"},
     {"acc_rescaled_inversely", "acc", "exp", "1", "-1"},
     {"acc_rescaled_inversely", "acc", "", "rescale", "/rescale"},
+    {"not_multiplied_with_l", "acc", "", "l*", "1"},
     {"acc_not_carried", "acc", "", "rescale", "0"},
     {"acc_not_carried", "acc", "", "rescale~", "1"},
     {"v_of_other_tile", "acc", "sum", "v", "[j block]"},
@@ -229,7 +247,8 @@ constexpr FormulaName names[] = {
 
 /// Numbers that stand alone, are added or are least values are different words.
 bool is_of_kind(ProgramOp joined_by, std::string_view word) {
-    if (word == "#" || word == "constant" || word == "cap") return joined_by == ProgramOp::chosen;
+    if (word == "#" || word == "one" || word == "constant" || word == "cap")
+        return joined_by == ProgramOp::chosen;
     if (word == "+#") return joined_by == ProgramOp::plus;
     return word != "bound" || joined_by == ProgramOp::larger;
 }
@@ -240,12 +259,13 @@ struct Named {
     double p_scale;
     const OtherFormula& formula;
 
-    /// With either sign.
+    /// With either sign; 1 where nothing is multiplied with it behind tanh.
     bool is_cap(int number) const {
         const ProgramNode& node = program.node(number);
         if (node.op == ProgramOp::negative) return is_cap(node.of[0]);
-        return node.op == ProgramOp::number && std::abs(node.number) == double(problem.logits_soft_cap) &&
-               problem.logits_soft_cap > 0;
+        const double cap = double(problem.logits_soft_cap);
+        return node.op == ProgramOp::number && cap > 0 &&
+               (std::abs(node.number) == cap || std::abs(node.number) == 1);
     }
 
     bool are_words(const FormulaPart& part, std::span<const FormulaPiece> pieces, std::string_view text,
@@ -303,8 +323,24 @@ struct Named {
         return true;
     }
 
+    /// Of the keys from the first one of the last block on.
+    bool begins_last_block(const ProgramNode& condition) const {
+        if (condition.op != ProgramOp::at_least) return false;
+        const ProgramNode& key = program.node(condition.of[0]);
+        const ProgramNode& first = program.node(condition.of[1]);
+        if (!is_word(program, key, "j") || first.op != ProgramOp::minus ||
+            !is_word(program, program.node(first.of[0]), "seqlen_kv"))
+            return false;
+        const std::int64_t rest = problem.seqlen_kv % problem.block_n;
+        return program.node(first.of[1]).number == double(rest > 0 ? rest : problem.block_n);
+    }
+
     void collect_axes(int number, std::vector<std::string_view>& axes) const {
         const ProgramNode& node = program.node(number);
+        if (begins_last_block(node)) {
+            axes.push_back("block");
+            return;
+        }
         if (node.op == ProgramOp::axis) axes.push_back(program.axes[std::size_t(node.what)].name);
         const int of = node.op == ProgramOp::quotient ? program.axis_of(node.of[0]) : -1;
         if (of >= 0 && program.axes[std::size_t(of)].block == node.of[1]) {
@@ -313,6 +349,18 @@ struct Named {
         }
         for (const int operand : node.of)
             if (operand >= 0) collect_axes(operand, axes);
+    }
+
+    bool leaves_one_lane(const ProgramNode& condition) const {
+        const auto is_number = [&](int of, double number) {
+            return program.node(of).op == ProgramOp::number && program.node(of).number == number;
+        };
+        const ProgramNode& bound = program.node(condition.of[1]);
+        if (bound.op == ProgramOp::times && program.node(bound.of[0]).op == ProgramOp::rest) return true;
+        if (!is_comparison(condition.op) || program.node(condition.of[0]).op != ProgramOp::rest) return false;
+        const bool is_first = (condition.op == ProgramOp::at_least && is_number(condition.of[1], 1)) ||
+                              (condition.op == ProgramOp::more && is_number(condition.of[1], 0));
+        return is_first || condition.op == ProgramOp::unequal;
     }
 
     bool has_number(const std::array<int, 3>& compared) const {
@@ -335,6 +383,8 @@ struct Named {
         // With a number, of values and not of places.
         if (has_word(words, "<"))
             return axes.empty() && is_comparison(op) && has_number(program.node(condition).of);
+        // All columns of a period but one, or a part of head_dim by the column.
+        if (has_word(words, "lanes") && !leaves_one_lane(program.node(condition))) return false;
         return !axes.empty() &&
                std::ranges::all_of(axes, [&](std::string_view axis) { return has_word(words, axis); });
     }
@@ -355,6 +405,10 @@ struct Named {
         if (formula.is_start && !has_word(name.around, "from") && name.stages != "*") return false;
         const int condition = part.condition >= 0 ? part.condition : formula.condition;
         if (!is_around(part, name.around) || !is_where(condition, part.is_elsewhere, name.where))
+            return false;
+        // Whole blocks are those of all rows.
+        const bool is_of_some = part.condition >= 0 && formula.condition >= 0;
+        if (name.where == "block" && is_of_some && !is_where(formula.condition, false, name.where))
             return false;
         // Conditions beside one that is dropped are not around it.
         const bool is_in_condition =

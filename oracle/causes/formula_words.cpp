@@ -118,8 +118,8 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
             return word == (node.is_whole && node.op == ProgramOp::quotient ? ":" : "product");
         case ProgramOp::number:
             return word == "#" || word == "+#" || word == "constant" || word == "bound" ||
-                   (word == "0" && node.number == 0) || (word == "2" && node.number == 2) ||
-                   (word == "inf" && std::isinf(node.number));
+                   (word == "0" && node.number == 0) || (word == "one" && node.number == 1) ||
+                   (word == "2" && node.number == 2) || (word == "inf" && std::isinf(node.number));
         case ProgramOp::read:
             if (word == "operand") return is_operand_input(program.array(node.what).name);
             return is_named(program.array(node.what).name, word);
@@ -226,6 +226,7 @@ bool is_word_of_both(const Program& program, const Problem& problem, int was_num
     }
     if (was.op != ProgramOp::read || is.op != ProgramOp::read || was.what != is.what || was.is_flat)
         return false;
+    if (word == "[]") return true;
     std::string_view how = word.substr(1, word.size() - 2);
     const std::string_view axis = next_word(how);
     const std::string_view by = next_word(how);

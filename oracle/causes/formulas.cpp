@@ -233,7 +233,8 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
                         {made_in.name, declared, mistake.value, mistake.condition, mistake.is_start});
     candidate.parameters = {{made_in.name, mistake.becomes}};
     candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
-    candidate.is_made_before = !is_that_or_its_cast(*found_in, stage, mistake.stage);
+    // What a state begins with is no number that another stage was recorded to have.
+    candidate.is_made_before = !mistake.is_start && !is_that_or_its_cast(*found_in, stage, mistake.stage);
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
     if (!mistake.is_start) {

@@ -6,8 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "oracle/causes/signature.h"
-
 namespace tilescope {
 
 namespace {
@@ -77,59 +75,40 @@ Index linear(const FragmentLayout& fragment) {
 
 }  // namespace
 
-std::vector<Layout> swizzled_layouts(std::int64_t cols) {
-    const Expr row = Coordinate::row;
-    const Expr col = Coordinate::col;
-    std::vector<Layout> layouts;
-    for (const std::int64_t rows : {8, 4})
-        if (8 * rows <= cols)
-            layouts.push_back({{{"period", digits(8 * rows)}, {"xor", fmt::format("row % {}", rows)}},
-                               {{row, col ^ row % rows * 8}, {}}});
-    return layouts;
-}
-
 std::vector<Layout> linear_fragments(FragmentOperand operand) {
     std::vector<Layout> layouts;
     for (const FragmentLayout& fragment : fragments)
         if (fragment.operand == operand)
             layouts.push_back(
-                {{{"fragment", fmt::format("{} x {}", fragment.rows(), fragment.cols())}}, linear(fragment)});
+                {{"fragment", fmt::format("{} x {}", fragment.rows(), fragment.cols())}, linear(fragment)});
     return layouts;
 }
 
 Matrix read_in(const Layout& layout, const Matrix& tile) {
-    const auto cols = std::size_t(tile.cols());
-    const std::int64_t ld = layout.stored > 0 ? layout.stored : tile.cols();
-    const bool is_flat = layout.from.parts.size() == 1;
-    std::vector<std::int64_t> first(cols);
-    std::vector<std::int64_t> second(cols);
-    Matrix result(tile.rows(), tile.cols());
+    std::vector<std::int64_t> rows(std::size_t(tile.cols()));
+    std::vector<std::int64_t> cols(rows.size());
+    Matrix result = Matrix::Zero(tile.rows(), tile.cols());
     Place place;
     for (Eigen::Index i = 0; i < tile.rows(); ++i) {
         place[Coordinate::row] = i;
-        layout.from.parts.front().along(Coordinate::col, place, first);
-        if (!is_flat) layout.from.parts.back().along(Coordinate::col, place, second);
-        for (std::size_t j = 0; j < cols; ++j) {
-            const std::int64_t from_row = is_flat ? first[j] / ld : first[j];
-            const std::int64_t from_col = is_flat ? first[j] % ld : second[j];
-            const bool is_inside = from_row < tile.rows() && from_col < tile.cols();
-            result(i, Eigen::Index(j)) = is_inside ? tile(from_row, from_col) : 0;
-        }
+        layout.from.parts.front().along(Coordinate::col, place, rows);
+        layout.from.parts.back().along(Coordinate::col, place, cols);
+        for (std::size_t j = 0; j < rows.size(); ++j)
+            if (rows[j] < tile.rows() && cols[j] < tile.cols())
+                result(i, Eigen::Index(j)) = tile(rows[j], cols[j]);
     }
     return result;
 }
 
 std::vector<Candidate> read_in_layouts(const std::vector<Layout>& layouts, const OperandOf& operand,
-                                       const std::vector<CauseParameter>& told) {
+                                       const CauseParameter& told) {
     std::vector<Candidate> candidates;
     for (const Layout& layout : layouts) {
-        std::vector<CauseParameter> parameters = told;
-        parameters.insert(parameters.end(), layout.told.begin(), layout.told.end());
         const auto change = [=](SearchedTile& site) {
             Matrix& tile = operand(site);
             tile = read_in(layout, tile);
         };
-        candidates.push_back({std::move(parameters), {.inputs = change}, layout.choices});
+        candidates.push_back({{told, layout.told}, {.inputs = change}});
     }
     return candidates;
 }

@@ -72,12 +72,6 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.explained_after = 1 - double(left) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
     cause.rewrites = found.candidate.change.indices;
-    for (const Rewrite& rewrite : found.candidate.change.rewrites) {
-        const std::string_view stage = stage_info(found.acts).name;
-        const bool is_result = rewrite.variable == var::result;
-        cause.rewrites.push_back(
-            {std::string(is_result ? stage : variable_name(rewrite.variable)), rewrite.becomes.text(stage)});
-    }
     cause.free_parameters = found.candidate.free_parameters;
     const Candidate& candidate = found.candidate;
     cause.changed_parts = candidate.parts;

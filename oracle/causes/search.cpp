@@ -159,14 +159,6 @@ std::int64_t parameters_of(const Found& found) {
     return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + found.scope_cost, found.cost());
 }
 
-/// A geometry that hides every score of the places that have it is told by nothing but them.
-void leave_out_hiding_geometry(const Found& hiding, std::vector<Found>& found) {
-    std::erase_if(found, [&](const Found& one) {
-        return one.cause->family == hiding.cause->family && one.cause != hiding.cause &&
-               one.scope == hiding.scope && one.rule == hiding.rule;
-    });
-}
-
 /// The number that all that is wrong holds, as where nothing is stored.
 std::optional<float> one_number_of(const Evidence& evidence) {
     constexpr std::int64_t enough = 16;
@@ -205,15 +197,6 @@ bool leaves_zeros(const Found& one) {
 
 }  // namespace
 
-bool may_be_descale(const Evidence& evidence, const Found& found) {
-    if (!found.candidate.is_factor || found.scope == Scope::everywhere) return false;
-    const SideInputs& side = evidence.world->recording().side_inputs();
-    return std::ranges::any_of(
-        std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {
-            return std::ranges::adjacent_find(descale->values, std::not_equal_to()) != descale->values.end();
-        });
-}
-
 void take_misfit(const Misfit& misfit, Found& found) {
     found.left = left_by(found.scope, misfit);
     found.open = open_by(found.scope, misfit);
@@ -248,7 +231,6 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
             (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
             return true;
         if (zeros_tell_nothing && (one_number || leaves_zeros(one))) return true;
-        if (one.candidate.is_trivial || may_be_descale(evidence, one)) return true;
         return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
     });
 }
@@ -266,7 +248,6 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         return std::tuple(a.left / grain, a.cost()) < std::tuple(b.left / grain, b.cost());
     };
     std::vector<Found> found;
-    std::optional<Found> hiding;
     for (const Trial& trial : trials) {
         if (!tells(evidence, trial)) continue;
         Found next;
@@ -278,9 +259,6 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         evidence.world->attempts().one(trial.cause->name, share_of_one,
                                        [&] { choose_rule(evidence, trial.misfit, enough, next); });
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
-        const bool is_hiding =
-            std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
-        if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
             // Of those that explain as much the one that leaves less open.
             const bool is_as_good =
@@ -290,7 +268,6 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
             found.push_back(std::move(next));
         }
     }
-    if (hiding) leave_out_hiding_geometry(*hiding, found);
     leave_out_guesses(evidence, found);
     std::ranges::stable_sort(found, better);
     return found;
@@ -337,9 +314,9 @@ SingleCauses::SingleCauses(const Evidence& evidence, bool is_first, int threads)
     for (const Stage acts : acting_stages(evidence))
         if (acts == evidence.observed || evidence.beneath.empty())
             trials_.emplace_back(acts, std::vector<Trial>());
-    // Mistakes by name are cheaper to try, and likelier.
+    // What explains numbers may be as good an explanation by a name and by a formula.
     for (const Tried kind : {Tried::names, Tried::formulas, Tried::forms}) {
-        if (is_explained()) break;
+        if (is_explained(kind == Tried::formulas)) break;
         if (kind == Tried::formulas && !is_first && is_left_by_guard(evidence)) continue;
         for (auto& [acts, trials] : trials_) {
             evidence_.acts = acts;
@@ -348,16 +325,18 @@ SingleCauses::SingleCauses(const Evidence& evidence, bool is_first, int threads)
     }
 }
 
-/// Whether a formula, or a mistake by name in which nothing was fitted, explains all of it, wherever it is made.
-bool SingleCauses::is_explained() const {
+/// Whether a formula, or a mistake by name in which nothing was fitted, explains all of it, wherever it is made; if that is asked for,
+/// without a number.
+bool SingleCauses::is_explained(bool without_numbers) const {
     Evidence here = evidence_;
     return std::ranges::any_of(trials_, [&](const auto& of_stage) {
         here.acts = of_stage.first;
         return here.direct() && std::ranges::any_of(of_stage.second, [&](const Trial& trial) {
                    const bool is_choice =
                        !trial.cause->form && trial.candidate.free_parameters + trial.candidate.fitted > 0;
-                   return !trial.cause->legal && !is_choice && trial.misfit.anywhere() <= noise(here) &&
-                          tells(here, trial);
+                   const bool is_enough = !without_numbers || trial.misfit.by_value == 0;
+                   return !trial.cause->legal && !is_choice && is_enough &&
+                          trial.misfit.anywhere() <= noise(here) && tells(here, trial);
                });
     });
 }

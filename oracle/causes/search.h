@@ -35,16 +35,11 @@ void take_misfit(const Misfit& misfit, Found& found);
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
 std::vector<Found> search(const Evidence& evidence, double enough, int threads);
 
-/// Whether it is a factor of some elements alone in a call whose descales differ: one of them that is read elsewhere is such a
-/// factor as well.
-bool may_be_descale(const Evidence& evidence, const Found& found);
-
 /// Leaves out faults that too few wrong elements speak for:
 /// - those that explain fewer elements than they have parameters, or than twice their fitted numbers;
 /// - those known from a later stage that holds one number wherever it is wrong: so do most mistakes that leave 0;
 /// - those known only from NaN in a later stage, if they have a parameter or another such fault would do;
-/// - those that leave zeros in o, if other mistakes would do, and those that put 0 or 1 in the place of values;
-/// - factors that may be descales;
+/// - those that leave zeros in o, if other mistakes would do;
 /// - those that explain one or two elements, if they have a parameter or a scope, are known from NaN alone,
 ///   or another fault would do.
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);
@@ -68,7 +63,7 @@ class SingleCauses {
     std::vector<Found> explaining(double share) const;
 
  private:
-    bool is_explained() const;
+    bool is_explained(bool without_numbers) const;
 
     Evidence evidence_;
     std::vector<std::pair<Stage, std::vector<Trial>>> trials_;  ///< of each stage

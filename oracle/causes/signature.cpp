@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 namespace tilescope {
 
@@ -54,76 +53,11 @@ void round_to(Dtype dtype, double scale, Estimate& estimate) {
     cast_with([=](double value) { return rounded_to(dtype, value); }, scale, estimate);
 }
 
-std::vector<NamedConstant> known_constants(const Evidence& evidence) {
-    const Problem& problem = evidence.problem();
-    const HeadCall& call = evidence.call();
-    const double d = double(problem.head_dim);
-    std::vector<NamedConstant> constants = {{"log2e", std::numbers::log2e},
-                                            {"ln2", std::numbers::ln2},
-                                            {"2", 2},
-                                            {"1/2", 0.5},
-                                            {"sm_scale", problem.sm_scale},
-                                            {"1/sm_scale", 1 / problem.sm_scale},
-                                            {"sqrt(head_dim)", std::sqrt(d)},
-                                            {"1/sqrt(head_dim)", 1 / std::sqrt(d)},
-                                            {"head_dim", d},
-                                            {"1/head_dim", 1 / d},
-                                            {"4", 4},
-                                            {"1/4", 0.25},
-                                            {"log2e^2", std::numbers::log2e * std::numbers::log2e},
-                                            {"ln2^2", std::numbers::ln2 * std::numbers::ln2},
-                                            {"448", 448},
-                                            {"1/448", 1.0 / 448}};
-    const auto add = [&](const char* name, double value) {
-        if (value == 1 || value == 0) return;
-        constants.push_back({name, value});
-        constants.push_back({std::string("1/") + name, 1 / value});
-    };
-    add("p_scale", evidence.units().p_scale);
-    add("logits_soft_cap", problem.logits_soft_cap);
-    add("descale_q", call.q_descale.size() > 0 ? call.q_descale(0) : 1);
-    add("descale_k", call.k_descale.size() > 0 ? call.k_descale(0) : 1);
-    add("descale_v", call.v_descale.size() > 0 ? call.v_descale(0) : 1);
-    return constants;
-}
-
-NamedConstant named(const Evidence& evidence, double value, double tolerance) {
-    for (const NamedConstant& known : known_constants(evidence)) {
-        if (std::abs(value / known.value - 1) <= tolerance) return known;
-    }
-    return {digits(value), value};
-}
-
 double median_of(std::vector<double> values) {
     if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
     const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
     return *middle;
-}
-
-std::optional<Ratio> ratio_of(const std::vector<Sample>& samples) {
-    std::vector<double> ratios;
-    std::vector<double> uncertain;
-    for (const auto& [got, expected, error] : samples) {
-        if (!std::isfinite(got) || !std::isfinite(expected)) continue;
-        if (std::abs(expected) <= 8 * error || expected == 0) continue;
-        ratios.push_back(got / expected);
-        uncertain.push_back((error / std::abs(expected) + 1e-7) * std::max(1.0, std::abs(got / expected)));
-    }
-    if (ratios.size() < 4) return std::nullopt;
-    const double middle = median_of(ratios);
-    std::size_t near = 0;
-    double sum = 0;
-    for (std::size_t i = 0; i < ratios.size(); ++i) {
-        if (std::abs(ratios[i] - middle) > 2 * uncertain[i]) continue;
-        ++near;
-        sum += ratios[i];
-    }
-    if (double(near) < 0.9 * double(ratios.size()) || !(std::abs(middle) > 0)) return std::nullopt;
-    // The mean of those is closer than any of them.
-    const double mean = sum / double(near);
-    const double spread = median_of(uncertain) / std::abs(middle);
-    return Ratio{mean, std::max(1e-5, 2 * spread / std::sqrt(double(near)))};
 }
 
 std::optional<Places> places_of(const std::vector<bool>& set) {

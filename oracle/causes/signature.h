@@ -16,35 +16,6 @@ std::vector<Candidate> always(Change change);
 std::string digits(double value);
 std::string digits(std::int64_t value);
 
-/// A number that attention kernels multiply with by mistake.
-struct NamedConstant {
-    std::string name;
-    double value = 1;
-    int free_parameters = 1;  ///< that it takes to say it
-};
-
-/// ln2, log2e, roots of head_dim, scales and what they are squared or inverted.
-std::vector<NamedConstant> known_constants(const Evidence& evidence);
-
-/// The name of `value`, or its digits where it is off every known constant by more than `tolerance`,
-/// relative.
-NamedConstant named(const Evidence& evidence, double value, double tolerance);
-
-/// A factor, and its relative uncertainty.
-struct Ratio {
-    double value = 1;
-    double uncertainty = 0;
-};
-
-/// A wrong element beside what is expected of it, and how much that may be off.
-struct Sample {
-    double got = 0;
-    double expected = 0;
-    double error = 0;
-};
-/// The one factor by which nearly all samples differ from what is expected; nullopt: there is none.
-std::optional<Ratio> ratio_of(const std::vector<Sample>& samples);
-
 /// Median; NaN of nothing.
 double median_of(std::vector<double> values);
 

@@ -61,13 +61,6 @@ HeadCall& SearchedTile::own_call() {
     return changed;
 }
 
-GradientParts& SearchedTile::own_parts() {
-    auto own = std::make_shared<GradientParts>(*parts);
-    GradientParts& changed = *own;
-    parts = std::move(own);
-    return changed;
-}
-
 std::int64_t SearchedTile::keys() const {
     return tile_extent(call->problem, Stage::k, id).rows;
 }

@@ -141,7 +141,6 @@ struct SearchedTile {
 
     /// Its own copy of the call, to change.
     HeadCall& own_call();
-    GradientParts& own_parts();
     std::int64_t keys() const;
     std::int64_t rows() const;
 };

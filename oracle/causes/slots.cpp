@@ -55,10 +55,31 @@ Change adds(Stage stage, const Reader& read) {
     }};
 }
 
+/// The products before cap, bias and mask. What is not known stays as it is, and what is computed of it is open.
+Change takes_products(Stage, const Reader& read) {
+    const auto is_open = [](double error) { return std::isinf(error); };
+    return {.inputs =
+                [=](SearchedTile& site) {
+                    Estimate own = site.scaled.value.size() > 0 ? site.scaled
+                                                                : scaled_scores(*site.call, site.q, site.k);
+                    const Estimate taken = read(site, own);
+                    for (Eigen::Index i = 0; i < own.value.size(); ++i) {
+                        if (is_open(taken.error.data()[i])) continue;
+                        own.value.data()[i] = taken.value.data()[i];
+                        own.error.data()[i] = taken.error.data()[i];
+                    }
+                    site.scaled = std::move(own);
+                },
+            .result =
+                [=](const SearchedTile& site, Estimate& result) {
+                    result.error = read(site, result).error.unaryExpr(is_open).select(infinity, result.error);
+                }};
+}
+
 const std::array slots = {
-    Slot{is_any, "holds", held, var::result, holds},
-    Slot{is_product_finished, "adds", scores_before_cap, var::scaled},
-    Slot{is_acc, "adds", product_results, var::result, adds},
+    Slot{is_any, "holds", held, holds},
+    Slot{is_product_finished, "adds", scores_before_cap, takes_products},
+    Slot{is_acc, "adds", product_results, adds},
 };
 
 // ---- a kernel that reads it elsewhere
@@ -88,26 +109,6 @@ Estimate read_from(const Estimate& right, const SearchedTile& site, std::int64_t
     return read;
 }
 
-void read_input(const Slot& slot, std::int64_t ld, const ReadAt& at, SearchedTile& site) {
-    Estimate own = numbers_of(slot.variable, site);
-    const Estimate read = read_from(own, site, ld, at);
-    // What is not known stays as it is.
-    for (Eigen::Index i = 0; i < own.value.size(); ++i) {
-        if (std::isinf(read.error.data()[i])) continue;
-        own.value.data()[i] = read.value.data()[i];
-        own.error.data()[i] = read.error.data()[i];
-    }
-    put(slot.variable, std::move(own), site);
-}
-
-/// What is computed of numbers that are not known is open.
-void leave_open(std::int64_t ld, const ReadAt& at, const SearchedTile& site, Estimate& result) {
-    for (Eigen::Index i = 0; i < result.value.rows(); ++i)
-        for (Eigen::Index j = 0; j < result.value.cols(); ++j)
-            if (!number_at(at(site, i, j), ld, result.value.rows(), result.value.cols()))
-                result.error(i, j) = infinity;
-}
-
 }  // namespace
 
 std::span<const Slot> all_slots() {
@@ -115,13 +116,8 @@ std::span<const Slot> all_slots() {
 }
 
 Change reads_slot(const Slot& slot, Stage stage, const ReadAt& at) {
-    const auto ld = [=](const SearchedTile& site) { return tile_shape(site.call->problem, stage).cols; };
-    if (slot.variable != var::result)
-        return {.inputs = [=, &slot](SearchedTile& site) { read_input(slot, ld(site), at, site); },
-                .result = [=](const SearchedTile& site,
-                              Estimate& result) { leave_open(ld(site), at, site, result); }};
-    return slot.in_result(stage, [=](const SearchedTile& site, const Estimate& right) {
-        return read_from(right, site, ld(site), at);
+    return slot.reads(stage, [=](const SearchedTile& site, const Estimate& right) {
+        return read_from(right, site, tile_shape(site.call->problem, stage).cols, at);
     });
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "oracle/causes/product_results.h"
-#include "oracle/causes/variables.h"
+#include "oracle/causes/walk.h"
 
 namespace tilescope {
 
@@ -23,9 +23,8 @@ struct Slot {
     bool (*is_of)(const Evidence&);
     const char* parameter;  ///< what the report says of it
     SlotNumbers (*numbers)(
-        const Observation&);          ///< what the elements of a tile took, beside what they should have
-    Variable variable = var::result;  ///< that the formula takes; of its own result, see `in_result`
-    Change (*in_result)(Stage, const Reader&) = nullptr;
+        const Observation&);  ///< what the elements of a tile took, beside what they should have
+    Change (*reads)(Stage, const Reader&);
 };
 
 std::span<const Slot> all_slots();

@@ -28,9 +28,8 @@ const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
         for (const auto part :
-             {named_score_causes, named_state_causes, operand_causes, score_causes, layout_causes, max_causes,
-              probability_causes, sum_causes, accumulator_causes, output_causes, precision_causes,
-              coverage_causes, fragment_causes, address_causes, tile_read_causes, output_address_causes,
+             {named_score_causes, named_state_causes, tail_causes, softmax_causes, precision_causes,
+              overwritten_causes, coverage_causes, fragment_causes, tile_read_causes, output_address_causes,
               past_end_causes, store_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }

@@ -20,11 +20,6 @@ struct Candidate {
     int free_parameters = 0;
     /// Further numbers that were each fitted to a few elements, such as the maximum of each lane of each row.
     std::int64_t fitted = 0;
-    /// It puts 0 or 1 in the place of computed values, which maxima, exponentials and sums leave by themselves where
-    /// something before is wrong.
-    bool is_trivial = false;
-    /// It multiplies with a number that was read out of the dump.
-    bool is_factor = false;
     /// The cause that it is called by; empty: that of whose candidates it is one.
     std::string_view name = {};
     /// Of a formula: the condition of the elements that have it, empty: all; its length; and what stands otherwise in it.
@@ -79,18 +74,12 @@ FoundCause told_of(const Cause& row, Stage observed);
 // The rows of all_causes(), a part of the kernel each.
 std::vector<Cause> named_score_causes();
 std::vector<Cause> named_state_causes();
-std::vector<Cause> operand_causes();
-std::vector<Cause> score_causes();
-std::vector<Cause> layout_causes();
-std::vector<Cause> max_causes();
-std::vector<Cause> probability_causes();
-std::vector<Cause> sum_causes();
-std::vector<Cause> accumulator_causes();
-std::vector<Cause> output_causes();
+std::vector<Cause> tail_causes();
+std::vector<Cause> softmax_causes();
 std::vector<Cause> precision_causes();
+std::vector<Cause> overwritten_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
-std::vector<Cause> address_causes();
 std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> past_end_causes();
@@ -100,21 +89,13 @@ std::vector<Cause> stale_causes();
 std::vector<Cause> tile_read_causes();
 std::vector<Cause> place_causes();
 
-/// Of the scores that the mask hides wherever a rule says, whatever it compares.
-inline const CauseParameter all_hidden = {"scores", "hidden"};
-/// Row sums that count columns behind the last key.
-std::vector<Candidate> tail_counted(const Evidence& evidence);
 /// What its parameter says of keys whose scores are one number.
 inline std::string masked_with(const std::string& score) {
     return "masked with " + score;
 }
 /// Products of q and k over a padded head_dim, of rows that are not padded.
 std::vector<Candidate> dot_runs_on(const Evidence& evidence);
-/// P stored over V.
-std::vector<Candidate> buffer_aliased(const Evidence& evidence);
 /// Keys behind the last one that take part like any other.
 std::vector<Candidate> tail_not_masked(const Evidence& evidence);
-/// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
-std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 
 }  // namespace tilescope

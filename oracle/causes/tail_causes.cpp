@@ -182,8 +182,6 @@ std::vector<TailColumns> ways_to_count(std::int64_t block_n, std::int64_t behind
     return ways;
 }
 
-}  // namespace
-
 std::vector<Candidate> tail_counted(const Evidence& evidence) {
     constexpr std::size_t most_candidates = 12;
     std::vector<Candidate> candidates;
@@ -211,6 +209,69 @@ std::vector<Candidate> tail_counted(const Evidence& evidence) {
             add(columns, *score);
     }
     return candidates;
+}
+
+/// Maxima that may stay behind are those of a kernel that leaves them by its threshold.
+void settle_maxima(const SearchedTile& site, Estimate& m) {
+    const double threshold = site.call->units.m_stale_threshold;
+    if (threshold == 0) return;
+    const Estimate s = finished_scores(site);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        const double before = site.before.m.value(i, 0);
+        const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
+        const double settled = risen(before, most, threshold);
+        if (!std::isfinite(settled)) continue;
+        m.value(i, 0) = settled;
+        m.error(i, 0) = 8 * u_f32 * std::abs(settled);
+    }
+}
+
+std::vector<Candidate> m_includes_tail(const Evidence&) {
+    std::vector<Candidate> candidates;
+    for (const NamedPhantoms& phantoms : all_phantoms) {
+        const auto change = [which = phantoms.keys](SearchedTile& site) {
+            const auto scores = phantom_scores(site, which);
+            if (!scores) return;
+            take_finished_scores(site);
+            append_columns(*scores, site.dumped_s);
+        };
+        candidates.push_back({{{"keys", phantoms.name}}, {.inputs = change, .result = settle_maxima}});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> tail_causes() {
+    return {
+        {"m_includes_tail",
+         "tail",
+         {Stage::m},
+         "keys past seqlen_kv take part in the row maximum",
+         "the mask of the last KV tile",
+         m_includes_tail,
+         "--input negative with seqlen_kv that no tile divides"},
+        {"tail_counted",
+         "tail",
+         {Stage::l, Stage::acc},
+         "keys past seqlen_kv are counted in the sum",
+         "the mask of the last KV tile",
+         tail_counted,
+         "seqlen_kv that no tile divides"},
+        {"tail_not_masked",
+         "tail",
+         {Stage::s},
+         "keys past seqlen_kv are not masked: they take part like any other",
+         "the mask of the last KV tile",
+         tail_not_masked,
+         "seqlen_kv that no tile divides"},
+        {"dot_runs_on",
+         "layout",
+         {Stage::s},
+         "the product of q and k runs on behind head_dim, into the next rows",
+         "the bound of the loads along head_dim",
+         dot_runs_on},
+    };
 }
 
 }  // namespace tilescope

@@ -169,7 +169,6 @@ class PairSearch {
         take_misfit(misfit, first);
         first.left = misfit.anywhere();
         narrow(evidence_, first);
-        if (may_be_descale(evidence_, first)) return false;
         tried_.push_back(first);
         const bool is_enough = double(first.left) <= (1 - enough_of_two) * double(evidence_.wrong_elements);
         return is_enough && add_pair(first, here);
@@ -191,8 +190,6 @@ class PairSearch {
             rest = &next;
         }
         if (!second) return false;
-        // Two factors of one kind are fitted to two parts, and say nothing of a third.
-        if (second->cause == first.cause && second->candidate.is_factor) return false;
         const std::shared_ptr<const FormulaChange>& formula = second->candidate.change.formula;
         const auto of_both = formula ? name_of_both(*formula, evidence_) : std::nullopt;
         if (of_both) second->cause = &cause_named(*of_both);

@@ -5,7 +5,6 @@
 #include "dump/recording/visible_tiles.h"
 #include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
-#include "oracle/causes/variables.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 
@@ -107,7 +106,6 @@ Operand ChangedReplay::load_operand(Stage stage, std::int64_t first, std::int64_
     SearchedTile changed = site_;
     for (const Change& change : changes_) {
         if (acts_ == stage && change.inputs) change.inputs(changed);
-        if (acts_ == Stage::k && stage == Stage::v && change.inputs_of_v) change.inputs_of_v(changed);
     }
     const StagedOperand staged = staged_operand(*changed.call, stage, first, changed.raw);
     const std::optional<MatrixF> values = dumped(stage);
@@ -162,21 +160,12 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     return site;
 }
 
-SearchedTile ChangedReplay::rescaled(SearchedTile site) const {
-    for (const Change& change : changes_) rewrite_inputs(change.rescaling, site);
-    return site;
-}
-
 Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
     spend(effort_of(stage, in.call.problem));
     if (stage == Stage::s && in.begins)
         k_before_ = Matrix::Zero(in.call.problem.block_n, in.operands.k.value.cols());
-    const bool is_rescaled =
-        !changes(stage) && (stage == Stage::l || stage == Stage::acc) &&
-        std::ranges::any_of(changes_, [](const Change& c) { return !c.rescaling.empty(); });
-    Estimate estimate = is_rescaled      ? expected_of(stage, rescaled(site_at(stage, in)))
-                        : changes(stage) ? expected_with(changes_, stage, site_at(stage, in))
-                                         : expected_of(stage, in);
+    Estimate estimate =
+        changes(stage) ? expected_with(changes_, stage, site_at(stage, in)) : expected_of(stage, in);
     if (stage == Stage::p) {
         const std::optional<MatrixF> values = dumped(stage);
         p_of_tile_ = values ? settle(estimate, *values,

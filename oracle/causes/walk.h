@@ -5,18 +5,11 @@
 #include <span>
 
 #include "oracle/causes/site.h"
-#include "oracle/describe/expr.h"
 #include "oracle/judge/diagnosis.h"
 #include "oracle/replay/gradient_replay.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
-
-/// A number that becomes another one: factor = 1.
-struct Rewrite {
-    Variable variable = var::result;
-    Expr becomes;
-};
 
 struct FormulaChange;
 
@@ -24,20 +17,14 @@ struct FormulaChange;
 struct Change {
     /// The formula that `result` puts in place of that of the stage; null: it is none.
     std::shared_ptr<const FormulaChange> formula = {};
-    /// What `inputs` and `result` do, of those that are made of it; see rewritten().
-    std::vector<Rewrite> rewrites = {};
-    /// The same of an array that is read, or stored, at an index: its name and the index.
+    /// Of an array that is read, or stored, at an index: its name and the index.
     std::vector<CauseParameter> indices = {};
     std::function<void(SearchedTile&)> inputs = {};
-    /// What a mistake in the load of K does where V is loaded, if it is made there, too.
-    std::function<void(SearchedTile&)> inputs_of_v = {};
     std::function<void(const SearchedTile&, Estimate&)> result = {};
     /// Rows of K or V behind the last key, which the kernel takes for keys like any other, up to the end of the last KV
     /// tile. It is made in s, where neither s nor p was dumped.
     std::function<Matrix(const SearchedTile&, Stage operand, std::int64_t first, std::int64_t count)>
         keys_behind = {};
-    /// What a mistake in p or l does where l and acc go on, if it is made there, too: to their factor.
-    std::vector<Rewrite> rescaling = {};
     /// Elements of the stage's tile that have it; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
     /// The same change, where what it leaves depends on where it is made, as memory does that is written elsewhere.
@@ -87,7 +74,6 @@ class ChangedReplay {
     Estimate expected_operand(Stage stage) const;
     SearchedTile bare_site() const;
     SearchedTile site_at(Stage stage, const TileInputs& inputs) const;
-    SearchedTile rescaled(SearchedTile site) const;
     Estimate formula(Stage stage, const TileInputs& inputs);
 
     const CauseSearch& world_;

@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <ranges>
 #include <utility>
 #include <vector>
-
-#include "dump/schema/rounding.h"
 
 namespace tilescope {
 
@@ -27,7 +23,7 @@ struct OpInfo {
     int numbers;  ///< of n and k, those that are chosen
 };
 
-constexpr std::array<OpInfo, std::size_t(Op::log_of) + 1> op_infos = {{
+constexpr std::array<OpInfo, std::size_t(Op::rounded_up) + 1> op_infos = {{
     {"{n}", of_atom, of_atom, of_atom, 1},
     {"", of_atom, of_atom, of_atom, 0},
     {"{0} + {1}", of_sum, of_sum, of_product, 0},
@@ -41,17 +37,12 @@ constexpr std::array<OpInfo, std::size_t(Op::log_of) + 1> op_infos = {{
     {"{0} >> {1}", of_shift, of_atom, of_atom, 0},
     {"min({0}, {1})", of_atom, loosest, loosest, 0},
     {"max({0}, {1})", of_atom, loosest, loosest, 0},
-    {"({0} ? {1} : 0)", of_atom, loosest, loosest, 0},
     {"{0} / {n} * {n}", of_product, of_product, of_atom, 1},
     {"{0} / {n} * {n} + {n-1} - {0} % {n}", of_sum, of_product, of_atom, 1},
     {"{0} / {n} * {n} + {k} * {0} % {n}", of_sum, of_atom, of_atom, 2},
     {"{0} with bits {n} and {k} exchanged", loosest, of_atom, of_atom, 2},
     {"({0} & {n} ? {k} : 0)", of_atom, of_atom, of_atom, 1},
     {"{0} rounded up to {n}", loosest, of_atom, of_atom, 1},
-    {"{n}", of_atom, of_atom, of_atom, 1},
-    {"", of_atom, of_atom, of_atom, 0},
-    {"exp({0})", of_atom, loosest, loosest, 0},
-    {"log({0})", of_atom, loosest, loosest, 0},
 }};
 
 const OpInfo& info_of(Op op) {
@@ -59,7 +50,7 @@ const OpInfo& info_of(Op op) {
 }
 
 bool has_two_operands(Op op) {
-    return op >= Op::plus && op <= Op::if_any;
+    return op >= Op::plus && op <= Op::at_least;
 }
 
 std::int64_t combined(Op op, std::int64_t x, std::int64_t y) {
@@ -84,31 +75,8 @@ std::int64_t combined(Op op, std::int64_t x, std::int64_t y) {
             return x >> y;
         case Op::at_most:
             return std::min(x, y);
-        case Op::if_any:
-            return x == 0 ? 0 : y;
         default:
             return std::max(x, y);
-    }
-}
-
-Uncertain combined_reals(Op op, const Uncertain& x, const Uncertain& y) {
-    switch (op) {
-        case Op::plus:
-            return added(x, y);
-        case Op::minus:
-            return added(x, negative(y));
-        case Op::times:
-            return multiplied(x, y);
-        case Op::quotient:
-            return divided(x, y);
-        case Op::at_most:
-            return negative(larger(negative(x), negative(y)));
-        case Op::at_least:
-            return larger(x, y);
-        case Op::if_any:
-            return x.value == 0 ? Uncertain{} : y;
-        default:
-            return {std::nan(""), 0};
     }
 }
 
@@ -203,11 +171,6 @@ Told told_of_two(Op op, const Told& left, const Told& right) {
 
 Expr::Expr(std::int64_t number) : Expr(Node{.op = Op::number, .n = number}) {}
 Expr::Expr(Coordinate coordinate) : Expr(Node{.op = Op::coordinate, .coordinate = coordinate}) {}
-Expr::Expr(Variable variable) : Expr(Node{.op = Op::variable, .n = variable.number}) {}
-
-Expr Expr::of_real(double number) {
-    return Expr(Node{.op = Op::real, .n = std::bit_cast<std::int64_t>(number)});
-}
 
 Expr::Expr(std::span<const Node> left, std::span<const Node> right, const Node& last)
     : size_(left.size() + right.size() + 1) {
@@ -258,56 +221,6 @@ std::int64_t Expr::evaluate(const NumberOf& number_of, std::int64_t* stack) cons
         }
     }
     return stack[0];
-}
-
-Uncertain Expr::of(const Variables& variables) const {
-    std::array<Uncertain, most_waiting> few;  // NOLINT: written before it is read
-    std::vector<Uncertain> many(size_ < 2 * most_waiting ? 0 : size_);
-    Uncertain* const stack = many.empty() ? few.data() : many.data();
-    Uncertain* end = stack;
-    for (const Node& node : nodes()) {
-        switch (node.op) {
-            case Op::number:
-                *end++ = {double(node.n), 0};
-                break;
-            case Op::real: {
-                const auto real = std::bit_cast<double>(node.n);
-                // Kernels have it in float32.
-                *end++ = {real, double(float(real)) == real || std::isnan(real) ? 0 : u_f32 * std::abs(real)};
-                break;
-            }
-            case Op::variable:
-                *end++ = variables[Variable{std::uint8_t(node.n)}];
-                break;
-            case Op::coordinate:
-                *end++ = {std::nan(""), 0};
-                break;
-            case Op::exp_of:
-                end[-1] = exponential(end[-1]);
-                break;
-            case Op::log_of:
-                end[-1] = logarithm(end[-1]);
-                break;
-            default:
-                --end;
-                end[-1] = combined_reals(node.op, end[-1], end[0]);
-        }
-    }
-    return stack[0];
-}
-
-Expr Expr::with(double constant) const {
-    Expr changed = *this;
-    const auto replace = [&](Node& node) {
-        if (node.op == Op::variable && node.n == var::constant.number) node = of_real(constant).only_;
-    };
-    replace(changed.only_);
-    if (size_ == 1) return changed;
-    const std::shared_ptr<Node[]> copies = std::make_shared<Node[]>(size_);
-    std::ranges::copy(nodes(), copies.get());
-    std::ranges::for_each(std::span(copies.get(), size_), replace);
-    changed.nodes_ = copies;
-    return changed;
 }
 
 std::int64_t Expr::at(const Place& place) const {
@@ -367,20 +280,14 @@ void Expr::evaluate_along(Coordinate coordinate, const Place& place, std::span<s
     }
 }
 
-std::string Expr::text(std::string_view result) const {
+std::string Expr::text() const {
     std::vector<Told> stack;
     for (const Node& node : nodes()) {
         const OpInfo& info = info_of(node.op);
         if (node.op == Op::number) {
             stack.push_back({std::to_string(node.n), node.n < 0 ? of_sum : of_atom, true, node.n});
-        } else if (node.op == Op::real) {
-            const auto real = std::bit_cast<double>(node.n);
-            stack.push_back({fmt::format("{:.6g}", real), std::signbit(real) ? of_sum : of_atom});
         } else if (node.op == Op::coordinate) {
             stack.push_back({std::string(coordinate_name(node.coordinate))});
-        } else if (node.op == Op::variable) {
-            const Variable variable{std::uint8_t(node.n)};
-            stack.push_back({std::string(variable == var::result ? result : variable_name(variable))});
         } else if (has_two_operands(node.op)) {
             const Told right = std::move(stack.back());
             stack.pop_back();
@@ -397,10 +304,9 @@ int Expr::choices() const {
     int count = 0;
     std::vector<bool> takes_some;  // of the stack
     for (const Node& node : nodes()) {
-        if (node.op == Op::number || node.op == Op::real || node.op == Op::coordinate ||
-            node.op == Op::variable) {
-            takes_some.push_back(node.op == Op::coordinate || node.op == Op::variable);
-            count += (node.op == Op::number || node.op == Op::real) && node.n != 0;
+        if (node.op == Op::number || node.op == Op::coordinate) {
+            takes_some.push_back(node.op == Op::coordinate);
+            count += node.op == Op::number && node.n != 0;
         } else if (has_two_operands(node.op)) {
             const bool right = takes_some.back();
             takes_some.pop_back();
@@ -417,11 +323,6 @@ bool Expr::takes(Coordinate coordinate) const {
     return std::ranges::any_of(nodes(), [&](const Node& node) {
         return node.op == Op::coordinate && node.coordinate == coordinate;
     });
-}
-
-bool Expr::takes(Variable variable) const {
-    return std::ranges::any_of(
-        nodes(), [&](const Node& node) { return node.op == Op::variable && node.n == variable.number; });
 }
 
 bool Expr::is_mixed() const {
@@ -455,13 +356,6 @@ Expr operator^(const Expr& left, const Expr& right) {
 }
 Expr operator&(const Expr& left, const Expr& right) {
     return Expr::of_two(Op::bits_of, left, right);
-}
-
-Expr exp(const Expr& of) {
-    return Expr::changed(Op::exp_of, of, 0);
-}
-Expr log(const Expr& of) {
-    return Expr::changed(Op::log_of, of, 0);
 }
 
 Expr moved_by(const Expr& of, std::int64_t c) {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "oracle/describe/coordinate.h"
-#include "oracle/describe/real.h"
 
 namespace tilescope {
 
-/// What a node of an expression does with what stands before it. Those after `if_any` change one number by the numbers n
+/// What a node of an expression does with what stands before it. Those after `at_least` change one number by the numbers n
 /// and k of the node itself.
 enum class Op : std::uint8_t {
     number,      ///< n
@@ -29,21 +28,16 @@ enum class Op : std::uint8_t {
     down,            ///< x >> y
     at_most,         ///< min(x, y)
     at_least,        ///< max(x, y)
-    if_any,          ///< y where x is not 0, else 0
     multiple,        ///< x / n * n
     reversed,        ///< x / n * n + n - 1 - x % n
     permuted,        ///< x / n * n + k * x % n
     exchanged_bits,  ///< bits n and k of x
     if_bit,          ///< k where bit n of x is set, else 0; n: the bit's value
     rounded_up,      ///< (x + n - 1) / n * n
-    real,            ///< of_real(): its bits are n
-    variable,        ///< of the number n; from here on, of reals alone
-    exp_of,
-    log_of,
 };
 
-/// A number as a kernel computes it: an index, or a part of one, which is a whole number, or what a formula makes of its
-/// variables, a real one. An expression is a value: it can be compared, printed, priced and evaluated.
+/// A whole number as a kernel computes it: an index, or a part of one. An expression is a value: it can be compared, printed, priced and
+/// evaluated.
 class Expr {
  public:
     struct Node {
@@ -59,18 +53,10 @@ class Expr {
     // An index is written as in C: row * ld + 4.
     Expr(std::int64_t number);    // NOLINT(google-explicit-constructor)
     Expr(Coordinate coordinate);  // NOLINT(google-explicit-constructor)
-    Expr(Variable variable);      // NOLINT(google-explicit-constructor)
-    static Expr of_real(double number);
 
     static Expr of_two(Op op, const Expr& left, const Expr& right);
     /// `op`: one of those that change one number by n, above 0, and k.
     static Expr changed(Op op, const Expr& of, std::int64_t n, std::int64_t k = 0);
-
-    /// Of reals, with what it may be off by: + - * / max, exp, log, and numbers; a coordinate is none.
-    Uncertain of(const Variables& variables) const;
-    bool takes(Variable variable) const;
-    /// The same with a number in the place of var::constant.
-    Expr with(double constant) const;
 
     /// A division by 0 is 0.
     std::int64_t at(const Place& place) const;
@@ -82,8 +68,8 @@ class Expr {
     void along(Coordinate coordinate, const Place& place, std::span<std::int64_t> numbers,
                std::int64_t first = 0) const;
 
-    /// As in C: "(row ^ 4) + 16". `result`: what var::result is called.
-    std::string text(std::string_view result = variable_name(var::result)) const;
+    /// As in C: "(row ^ 4) + 16".
+    std::string text() const;
     /// Choices that it takes to write it: numbers that are not 0, and where two coordinates are added that they are.
     int choices() const;
     bool takes(Coordinate coordinate) const;
@@ -125,8 +111,6 @@ Expr operator/(const Expr& left, const Expr& right);
 Expr operator%(const Expr& left, const Expr& right);
 Expr operator^(const Expr& left, const Expr& right);
 Expr operator&(const Expr& left, const Expr& right);
-Expr exp(const Expr& of);
-Expr log(const Expr& of);
 /// `of` + c, or what it is less -c; itself for 0.
 Expr moved_by(const Expr& of, std::int64_t c);
 

@@ -102,7 +102,18 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
         if (is_own)
             all.push_back(
                 {build.of_two(ProgramOp::larger, before, build.of_two(ProgramOp::rest, index, block)), 2});
-        all.push_back({build.of_two(ProgramOp::plus, index, block), is_own ? 1.0 : 3.0});
+        const int next = build.of_two(ProgramOp::plus, index, block);
+        all.push_back({next, is_own ? 1.0 : 3.0});
+        // Half of a block is that of the one before already, or still.
+        const int half = build.of_two(ProgramOp::quotient, block, build.whole(2));
+        for (const ProgramOp op : {ProgramOp::less, ProgramOp::at_least}) {
+            if (!is_own || extent < 0) break;
+            const int is_of_other = build.of_two(op, build.within_block(int(i)), half);
+            const int is_there = build.of_two(ProgramOp::less, next, extent);
+            all.push_back({build.chosen(next, build.both(is_of_other, is_there), index), 8});
+            const int was_there = build.of_two(ProgramOp::at_least, before, build.whole(0));
+            all.push_back({build.chosen(before, build.both(is_of_other, was_there), index), 8});
+        }
     }
     const ProgramNode node = program.node(index);
     if (node.op == ProgramOp::plus && program.node(node.of[0]).op == ProgramOp::times) {

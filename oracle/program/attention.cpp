@@ -1,5 +1,6 @@
 #include "oracle/program/attention.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "oracle/program/attention_text.h"
@@ -7,6 +8,9 @@
 namespace tilescope {
 
 namespace {
+
+/// Of rows, or of keys, of a shard. A zigzag has two.
+constexpr std::size_t most_ranges = 8;
 
 /// What a declaration says that the language has no words for; nullptr: nothing.
 const char* unsaid(const Recording& recording) {
@@ -17,8 +21,11 @@ const char* unsaid(const Recording& recording) {
         const char* why;
     };
     const Rule rules[] = {
-        // The program of one rank is not that of the call: its o and lse are merged by others.
-        {!p.shard.kv_positions.empty() || p.shard.seqlen_kv > 0, "shards"},
+        // A step's own o and lse are those of attention over its keys; others hold what was merged, or inputs alone.
+        {p.shard.kind != ShardKind::step, "shards that are no step"},
+        // Each is a condition, wherever a row or a key is compared, and up to three sizes.
+        {std::max(p.shard.q_positions.size(), p.shard.kv_positions.size()) > most_ranges,
+         "positions of a shard in more than 8 ranges"},
         // Each lane has a part of the sum, and its logarithm is of all of them.
         {u.m_from_lse && p.l_lanes > 1, "lanes of a maximum that goes on from the log-sum-exp"},
         // delta is a stage that follows from it.

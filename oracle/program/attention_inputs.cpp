@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "oracle/program/attention.h"
+#include "oracle/program/attention_text.h"
 
 namespace tilescope {
 
@@ -108,6 +109,7 @@ class InputsTaken {
             all_.sizes["group"] = p_.heads / p_.heads_kv;
         all_.sizes["block_m"] = p_.block_m;
         all_.sizes["block_n"] = p_.block_n;
+        all_.sizes.merge(position_sizes(p_));
         if (recording_.has_stage(Stage::k) || recording_.has_stage(Stage::v))
             all_.sizes["q_blocks"] = p_.q_blocks();
         if (is_forward()) {

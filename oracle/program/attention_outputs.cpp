@@ -18,14 +18,22 @@ std::string whole_acc(const AttentionText& of, const std::string& acc, const std
     return of.u.acc_normalised ? times(fmt::format("{} * {}", acc, l), factor_text(1 / of.u.l_scale)) : acc;
 }
 
+/// An exponential by which a state is multiplied, with what the kernel's own function may be off by.
+std::string own_exponential(const AttentionText& of, const std::string& exponential) {
+    const double off = of.u.p_exp_error;
+    if (off == 0) return exponential;
+    return fmt::format("{} * between({}, {})", exponential, number_text(1 - off), number_text(1 + off));
+}
+
 /// A sink that comes last is one more term of l, and may be the largest score.
 void write_last_sink(AttentionText& to, const std::string& m, const std::string& l) {
     const ScoreUnit unit = unit_of_max(to);
     const std::string sink = converted("sink", {}, unit);
     to.line("stage  top[b, h, i] = max({}, {})", m, sink);
-    to.line("stage  falls[b, h, i] = {} where {} > 0.0 else 0.0", exponential_text(m, unit, "top", unit), l);
+    to.line("stage  falls[b, h, i] = {} where {} > 0.0 else 0.0",
+            own_exponential(to, exponential_text(m, unit, "top", unit)), l);
     to.line("stage  total[b, h, i] = {} * falls + {}", l,
-            times(exponential_text(sink, unit, "top", unit), factor_text(to.u.l_scale)));
+            times(own_exponential(to, exponential_text(sink, unit, "top", unit)), factor_text(to.u.l_scale)));
 }
 
 void write_outputs_of_one(AttentionText& to, const StateText& state) {
@@ -58,15 +66,16 @@ void write_outputs_of_one(AttentionText& to, const StateText& state) {
 /// The logarithm of the sum over the splits, and over the sink: -inf where there is nothing.
 void write_merged_lse(AttentionText& to, const std::string& name, bool with_sink) {
     const LogBase base = to.u.lse_log_base;
-    const std::string exp = exponential_name(base);
     const std::string sink = converted("sink", {}, {{}, base});
+    const auto of_top = [&](const std::string& lse) {
+        return own_exponential(to, fmt::format("{}({} - top_{})", exponential_name(base), lse, name));
+    };
     to.line("stage  top_{}[b, h, i] = {}", name,
             with_sink ? fmt::format("max(max(z: lse_of), {})", sink) : "max(z: lse_of)");
     to.line(
-        "stage  {}[b, h, i] = top_{} + {}(sum(z: {}(lse_of - top_{}) where lse_of > -inf else 0.0){}) where "
-        "top_{} > -inf else -inf",
-        name, name, logarithm_name(base), exp, name,
-        with_sink ? fmt::format(" + {}({} - top_{})", exp, sink, name) : "", name);
+        "stage  {}[b, h, i] = top_{} + {}(sum(z: {} where lse_of > -inf else 0.0){}) where top_{} > -inf "
+        "else -inf",
+        name, name, logarithm_name(base), of_top("lse_of"), with_sink ? " + " + of_top(sink) : "", name);
 }
 
 /// Each split leaves its o and lse; these are merged.
@@ -94,9 +103,10 @@ void write_merge(AttentionText& to, const StateText& state) {
     write_merged_lse(to, "whole", sink_last);
     if (!lse_has_sink) write_merged_lse(to, "of_keys", false);
     to.line(
-        "stage  o[b, h, i, e]{} = sum(z: ({}(lse_of - whole) where lse_of > -inf else 0.0) * o_of) where "
+        "stage  o[b, h, i, e]{} = sum(z: ({} where lse_of > -inf else 0.0) * o_of) where "
         "whole > -inf else {}",
-        typed(to.p.dtype_o), exponential_name(u.lse_log_base), empty_row_text(u.o_empty_row));
+        typed(to.p.dtype_o), own_exponential(to, exponential_name(u.lse_log_base) + "(lse_of - whole)"),
+        empty_row_text(u.o_empty_row));
     const char* const lse = lse_has_sink ? "whole" : "of_keys";
     to.line("stage  lse[b, h, i] = {} where {} > -inf else {}", lse, lse, empty_row_text(u.lse_empty_row));
 }

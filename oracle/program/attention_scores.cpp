@@ -108,14 +108,24 @@ std::vector<GradientOperand> gradient_operands(AttentionText& to, const OperandT
     return all;
 }
 
-/// The key on the diagonal, and what is added to the row's own number.
-std::string diagonal_shift(const AttentionText& of) {
-    std::string text;
-    if (of.p.causal_alignment == CausalAlignment::bottom_right)
-        text = of.has_lengths() ? " + diagonal" : " + seqlen_kv - seqlen_q";
-    if (of.p.diagonal_offset != 0)
-        text += fmt::format(" {} {}", of.p.diagonal_offset < 0 ? '-' : '+', std::abs(of.p.diagonal_offset));
-    return text;
+/// "x + 3"
+std::string moved(const std::string& x, std::int64_t by) {
+    return by == 0 ? x : fmt::format("{} {} {}", x, by < 0 ? '-' : '+', std::abs(by));
+}
+
+std::string row_text(const AttentionText& of) {
+    return position_text(of.p.shard.q_positions, "i", "row").text;
+}
+
+std::string key_text(const AttentionText& of) {
+    return position_text(of.p.shard.kv_positions, "j", "key").text;
+}
+
+/// What is added to a row's position, so that the last row's diagonal is at the last key.
+std::string alignment_text(const AttentionText& of) {
+    if (of.p.causal_alignment != CausalAlignment::bottom_right) return "";
+    if (of.has_lengths()) return " + diagonal";
+    return of.p.shard.is_part() ? " + whole_kv - whole_q" : " + seqlen_kv - seqlen_q";
 }
 
 /// A condition of how far right of the diagonal a key is. Lengths are no whole numbers of the language, and
@@ -123,12 +133,10 @@ std::string diagonal_shift(const AttentionText& of) {
 std::string right_of_diagonal(const AttentionText& of, std::string_view comparison, std::int64_t most) {
     const bool is_shifted = of.p.causal_alignment == CausalAlignment::bottom_right;
     const std::int64_t distance = most + of.p.diagonal_offset;
-    const auto sum = [](std::string_view x, std::int64_t by) {
-        return by == 0 ? std::string(x) : fmt::format("{} {} {}", x, by < 0 ? '-' : '+', std::abs(by));
-    };
     if (is_shifted && of.has_lengths())
-        return fmt::format("{} {} diagonal", sum("j - i", -distance), comparison);
-    return fmt::format("j {} {}", comparison, sum(is_shifted ? "i + seqlen_kv - seqlen_q" : "i", distance));
+        return fmt::format("{} {} diagonal", moved("j - i", -distance), comparison);
+    return fmt::format("{} {} {}", key_text(of), comparison,
+                       moved(row_text(of) + alignment_text(of), distance));
 }
 
 /// Keys and rows that a batch entry has.
@@ -167,7 +175,8 @@ std::string bias_text(const AttentionText& of, const ScoreUnit& unit) {
     // Kernels take the slope of the distance, or of key and diagonal apart, which is never rounded less.
     if (of.p.alibi != Alibi::none) {
         const std::string slope = converted("slope", {}, unit);
-        const std::string distance = fmt::format("{} * j - {} * (i{})", slope, slope, diagonal_shift(of));
+        const std::string diagonal = moved(row_text(of) + alignment_text(of), of.p.diagonal_offset);
+        const std::string distance = fmt::format("{} * {} - {} * ({})", slope, key_text(of), slope, diagonal);
         text += of.p.alibi == Alibi::linear ? " + " + distance : fmt::format(" - abs({})", distance);
     }
     if (of.recording.has_bias()) text += " + " + converted("bias", {}, unit);
@@ -224,6 +233,7 @@ void write_inputs(AttentionText& to) {
     if (!side.seqlens_q.empty() && !forward) to.line("input  length_q[b]");
     if (to.has_lengths() && p.causal_alignment == CausalAlignment::bottom_right)
         to.line("input  diagonal[b]");
+    for (const auto& [name, size] : position_sizes(p)) to.line("sizes  {}", name);
     if (p.alibi != Alibi::none) to.line("input  slope[b, h]");
     if (to.recording.has_bias()) to.line("input  bias[b, h, i, j]");
     if (p.sink != AttentionSink::none) to.line("input  sink[h]");

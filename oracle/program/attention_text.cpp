@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "dump/schema/declarations.h"
 
@@ -59,6 +60,39 @@ std::vector<std::string> factor_text(double factor) {
 
 std::string typed(Dtype dtype) {
     return dtype == Dtype::f32 ? "" : fmt::format(": {}", dtype_info(dtype).name);
+}
+
+PositionText position_text(const Positions& positions, const std::string& axis, const std::string& of) {
+    PositionText position{axis};
+    std::int64_t begin = count_of(positions);
+    for (std::size_t k = positions.size(); k > 0; --k) {
+        const PositionRange& range = positions[k - 1];
+        const std::int64_t end = std::exchange(begin, begin - range.count);
+        const auto size = [&](const char* what, std::int64_t number) {
+            const std::string name =
+                fmt::format("{}_{}{}", of, what, positions.size() == 1 ? "" : std::to_string(k));
+            position.sizes[name] = number;
+            return name;
+        };
+        std::string own = axis;
+        if (range.stride != 1) own += " * " + size("step", range.stride);
+        const std::int64_t offset = range.first - begin * range.stride;
+        if (offset != 0) own += " + " + size("offset", offset);
+        if (k < positions.size())
+            own = fmt::format("{} where {} < {} else {}", own, axis, size("end", end), position.text);
+        position.text = own == axis ? own : fmt::format("({})", own);
+    }
+    return position;
+}
+
+std::map<std::string, std::int64_t> position_sizes(const Problem& problem) {
+    std::map<std::string, std::int64_t> sizes = position_text(problem.shard.q_positions, "i", "row").sizes;
+    sizes.merge(position_text(problem.shard.kv_positions, "j", "key").sizes);
+    if (problem.shard.is_part() && problem.causal_alignment == CausalAlignment::bottom_right) {
+        sizes["whole_q"] = problem.whole_seqlen_q();
+        sizes["whole_kv"] = problem.whole_seqlen_kv();
+    }
+    return sizes;
 }
 
 std::string added_up(Accumulation how) {

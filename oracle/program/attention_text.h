@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +36,16 @@ std::string empty_row_text(EmptyRow row);
 /// "exp" or "exp2"; "log" or "log2".
 std::string exponential_name(LogBase base);
 std::string logarithm_name(LogBase base);
+
+/// Where rows or keys of a shard lie in the whole call: a whole number, the index or what its range makes of it. Numbers in
+/// it are sizes, as those of a window are none of a position.
+struct PositionText {
+    std::string text{};
+    std::map<std::string, std::int64_t> sizes{};
+};
+PositionText position_text(const Positions& positions, const std::string& axis, const std::string& of);
+/// Of rows and keys, and of the whole call.
+std::map<std::string, std::int64_t> position_sizes(const Problem& problem);
 
 /// An operand as gradients may multiply with it, and what it has been multiplied with itself.
 struct GradientOperand {

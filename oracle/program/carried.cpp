@@ -95,6 +95,11 @@ std::optional<CarriedMistake> carried(const Program& found_in, const ProgramMist
     if (made_in < 0 || result.stage < 0) return std::nullopt;
     Carrier carrier(found_in, result.program);
     const int value = carrier.carry(mistake.value);
+    for (const StageFormula& other : mistake.also) {
+        const int stage = declared.array_named(found_in.array(other.stage).name);
+        if (stage < 0) return std::nullopt;
+        result.program.arrays[std::size_t(stage)].value = carrier.carry(other.value);
+    }
     result.condition = carrier.carry(mistake.condition);
     if (carrier.has_failed()) return std::nullopt;
     ProgramArray& array = result.program.arrays[std::size_t(made_in)];

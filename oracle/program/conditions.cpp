@@ -51,8 +51,8 @@ double bits_of_number(std::int64_t number) {
 double bits_of_expression(const Expr& expr) {
     double bits = 0;
     for (const Expr::Node& node : expr.nodes()) {
-        const bool has_number = node.op == Op::number || node.op > Op::if_any;
-        bits += node.op == Op::number ? 0 : node.op > Op::if_any ? bits_of_change : bits_of_operation;
+        const bool has_number = node.op == Op::number || node.op > Op::at_least;
+        bits += node.op == Op::number ? 0 : node.op > Op::at_least ? bits_of_change : bits_of_operation;
         if (has_number) bits += bits_of_number(node.n) + (node.k == 0 ? 0 : bits_of_number(node.k));
     }
     return bits;

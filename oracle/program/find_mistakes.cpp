@@ -34,17 +34,29 @@ constexpr std::size_t most_told = 4;
 class Rewritten {
  public:
     Rewritten(Program& program, const ProgramRewrite& rewrite, Dtype dtype)
-        : array_(program.arrays[std::size_t(rewrite.stage)]), declared_(array_) {
+        : array_(program.arrays[std::size_t(rewrite.stage)]), declared_(array_), program_(program) {
         (rewrite.is_start ? array_.start : array_.value) = rewrite.value;
         array_.dtype = dtype;
+        also_ = rewrite.also;
+        exchange_others();
     }
-    ~Rewritten() { array_ = declared_; }
+    ~Rewritten() {
+        array_ = declared_;
+        exchange_others();
+    }
     Rewritten(const Rewritten&) = delete;
     Rewritten& operator=(const Rewritten&) = delete;
 
  private:
+    void exchange_others() {
+        for (StageFormula& other : also_)
+            std::swap(program_.arrays[std::size_t(other.stage)].value, other.value);
+    }
+
     ProgramArray& array_;
     ProgramArray declared_;
+    Program& program_;
+    std::vector<StageFormula> also_;
 };
 
 double as_short(bool is_known) {
@@ -79,6 +91,18 @@ class MistakeSearch {
             for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
                 rewrites.push_back(std::move(rewrite));
         }
+        for (const auto& [stage, stored] : searched_.known()) {
+            const auto takes_it = [&, of = stage](int reader) {
+                return reads(program_, program_.array(reader).value, of);
+            };
+            const bool begins_it = program_.array(stage).over >= 0 && stage < searched_.wrong() &&
+                                   std::ranges::any_of(searched_.rewritten(), takes_it);
+            if (!begins_it) continue;
+            for (ProgramRewrite& rewrite : rewrites_of_start(program_, searched_.call(), stage, there))
+                rewrites.push_back(std::move(rewrite));
+        }
+        for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
+            rewrites.push_back(std::move(rewrite));
         price(rewrites);
         try_out(rewrites);
         if (found_.empty() && searched_.options().tells_parts && !is_cut_off_) {
@@ -181,11 +205,18 @@ class MistakeSearch {
         const RewriteOutcome outcome = outcome_of(found, true, share);
         if (!outcome.is_possible) return false;
         found.mistake.is_narrower = loses_digits(found);
+        // Small numbers are 0 in many types, and where they are left out.
+        const auto is_zero = [](const LookedElement* element) { return element->got == 0; };
+        if (found.mistake.is_narrower && std::ranges::all_of(outcome.explained, is_zero)) return false;
         ProgramMistake& mistake = found.mistake;
         mistake.becomes = program_text(program_, found.rewrite.value);
         if (found.rewrite.is_start) mistake.becomes = "from " + mistake.becomes;
         mistake.seen_in = searched_.wrong();
         mistake.value = found.rewrite.value;
+        mistake.also = found.rewrite.also;
+        for (const StageFormula& other : mistake.also)
+            mistake.becomes +=
+                "; " + program_.array(other.stage).name + " " + program_text(program_, other.value);
         mistake.is_start = found.rewrite.is_start;
         mistake.dtype = found.dtype;
         mistake.is_none = std::isnan(program_.node(found.rewrite.value).number);
@@ -222,7 +253,7 @@ class MistakeSearch {
         const int stage = found.rewrite.stage;
         const ProgramArray& wrong = program_.array(searched_.wrong());
         const int read = straight_read(wrong.value, stage);
-        if (read < 0 || found.rewrite.is_start) return std::nullopt;
+        if (read < 0 || found.rewrite.is_start || !found.rewrite.also.empty()) return std::nullopt;
         // Both after the same block.
         const bool is_beside = program_.array(stage).over == wrong.over &&
                                program_.node(read).state == ProgramState::after &&

@@ -40,8 +40,10 @@ double whole_of_two(ProgramOp op, double x, double y) {
     }
 }
 
-/// 1 or 0, and an error of 1 where what the numbers may be off by leaves that open.
+/// 1 or 0, and an error of 1 where what the numbers may be off by leaves that open. Of NaN it is NaN: x > 0 and not x <= 0 are different
+/// guards then, and kernels have either.
 Uncertain compared(ProgramOp op, Uncertain x, Uncertain y) {
+    if (std::isnan(x.value) || std::isnan(y.value)) return {std::nan(""), std::max(x.error, y.error)};
     const double off = x.error + y.error;
     const bool is_open = off > 0 && std::abs(x.value - y.value) <= off;
     return {holds(op, x.value, y.value) ? 1.0 : 0.0, is_open ? 1.0 : 0.0};
@@ -53,10 +55,12 @@ Uncertain joined(double decides, Uncertain x, Uncertain y) {
         if (one.value == decides && one.error == 0) return {decides, 0};
     }
     const bool is_decided = x.value == decides || y.value == decides;
+    if (std::isnan(x.value) || std::isnan(y.value)) return {std::nan(""), std::max(x.error, y.error)};
     return {is_decided ? decides : 1 - decides, std::max(x.error, y.error)};
 }
 
 Uncertain chosen(Uncertain x, Uncertain condition, Uncertain otherwise) {
+    if (std::isnan(condition.value)) return {condition.value, std::isinf(condition.error) ? not_known : 0};
     const bool is_first = condition.value != 0;
     Uncertain taken = is_first ? x : otherwise;
     if (condition.error == 0) return taken;

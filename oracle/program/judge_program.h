@@ -51,6 +51,14 @@ struct StageVerdict {
     std::vector<ProgramElement> samples;  ///< of those outside, spread over all of them; at most 8
 };
 
+/// The formula of a stage, as nodes of its program.
+struct StageFormula {
+    int stage = -1;
+    int value = -1;
+
+    bool operator==(const StageFormula&) const = default;
+};
+
 /// What a kernel computed in place of a formula, so that what it stored is as expected.
 struct ProgramMistake {
     int stage = -1;             ///< array: whose formula it is
@@ -71,6 +79,8 @@ struct ProgramMistake {
     int value = -1;      ///< the formula, or what the state starts from
     int condition = -1;  ///< of the elements that have it; -1: all
     bool is_start = false;
+    std::vector<StageFormula>
+        also{};                ///< of other stages, in which the same number of the kernel stands otherwise
     Dtype dtype = Dtype::f32;  ///< that the result is stored in
 
     bool operator==(const ProgramMistake&) const = default;

@@ -57,6 +57,49 @@ std::vector<int> joined(std::vector<int> axes, const std::vector<int>& others) {
     return axes;
 }
 
+/// What is the same along axes that it does not have, as a row sum for all columns, must be what all of these leave of it: less than each of
+/// them does. nullopt: it is one number, they contradict each other, or there are no such axes.
+std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
+    constexpr std::int64_t fewest = 8;
+    constexpr double contradicted_share = 0.02;
+    std::vector<int> axes;
+    std::vector<std::int64_t> extents;
+    for (std::size_t i = 0; i < needed.axes.size(); ++i) {
+        if (right.position_of(needed.axes[i]) < 0) continue;
+        axes.push_back(needed.axes[i]);
+        extents.push_back(needed.extents[i]);
+    }
+    if (axes.size() == needed.axes.size()) return std::nullopt;
+    Numbers low = Numbers::along(axes, extents);
+    if (low.size() < fewest) return std::nullopt;
+    Numbers high = low;
+    std::ranges::fill(low.value, -HUGE_VAL);
+    std::ranges::fill(high.value, HUGE_VAL);
+    const Walk walk(needed.axes, needed.extents);
+    const std::array<std::vector<std::int64_t>, 1> steps = {walk.steps_of(low)};
+    walk.rows(steps, [&](std::int64_t from, const std::array<std::int64_t, 1>& to) {
+        for (std::int64_t i = 0; i < walk.row_length(); ++i) {
+            const Uncertain one = needed.at(from + i);
+            if (!is_known(one)) continue;
+            const auto at = std::size_t(to[0] + i * steps[0].back());
+            low.value[at] = std::max(low.value[at], one.value - one.error);
+            high.value[at] = std::min(high.value[at], one.value + one.error);
+        }
+    });
+    std::int64_t known = 0;
+    std::int64_t contradicted = 0;
+    low.error.resize(low.value.size());
+    for (std::size_t i = 0; i < low.value.size(); ++i) {
+        const double half = (high.value[i] - low.value[i]) / 2;
+        known += std::isfinite(half) ? 1 : 0;
+        contradicted += half < 0 ? 1 : 0;
+        low.value[i] = std::isfinite(half) ? (low.value[i] + high.value[i]) / 2 : 0;
+        low.error[i] = std::isfinite(half) && half >= 0 ? half : open_error;
+    }
+    if (double(contradicted) > contradicted_share * double(known)) return std::nullopt;
+    return low;
+}
+
 /// Where x is not what it should be for both to differ by it.
 Uncertain difference(Uncertain needed, Uncertain known) {
     if (!std::isfinite(known.value)) return {0, open_error};
@@ -145,6 +188,14 @@ class Inversion {
         const ProgramNode& node = program_.node(number);
         if (node.is_whole || !has_known(needed)) return;
         const Numbers right = formulas_.at(number, ranges, block_);
+        if (const std::optional<Numbers> together = gathered(needed, right))
+            return invert(number, ranges, *together, right);
+        invert(number, ranges, needed, right);
+    }
+
+ private:
+    void invert(int number, const AxisRanges& ranges, const Numbers& needed, const Numbers& right) {
+        const ProgramNode& node = program_.node(number);
         observer_.values(
             {stage_, number, ranges, block_, laid_out(right, needed.axes, needed.extents), needed});
         switch (node.op) {
@@ -186,7 +237,6 @@ class Inversion {
         }
     }
 
- private:
     void of_two(const ProgramNode& node, const AxisRanges& ranges, const Numbers& needed) {
         const std::array<Numbers, 2> right = {formulas_.at(node.of[0], ranges, block_),
                                               formulas_.at(node.of[1], ranges, block_)};

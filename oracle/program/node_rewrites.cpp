@@ -188,6 +188,11 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_comparison(const ProgramNode& 
         all.push_back({of_two(op, node.of[0], node.of[1]), "guard"});
     const bool is_whole = program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole;
     if (!is_whole) {
+        const auto is_of_call = [&](int number) {
+            const ProgramNode& side = program_.node(number);
+            return side.op == ProgramOp::read && !program_.array(side.what).is_stage;
+        };
+        if (!is_of_call(node.of[0]) && !is_of_call(node.of[1])) return all;
         // Numbers that stand for an index.
         for (const double by : {1.0, -1.0})
             all.push_back(
@@ -307,7 +312,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_number(const ProgramNode& node
         if (std::isfinite(node.number) && node.number != 0) all.push_back({real(node.number * by), "number"});
     }
     for (const double other : {0.0, 1.0}) {
-        if (node.number != other) all.push_back({real(other), "number"});
+        if (node.number != other) all.push_back({real(other), "number", 4});
     }
     return all;
 }

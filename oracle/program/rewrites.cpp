@@ -44,6 +44,13 @@ class Rewriter : NodeRewrites {
         return found;
     }
 
+    std::vector<ProgramRewrite> of_start_alone() {
+        std::vector<ProgramRewrite> found;
+        of_start(program_.array(stage_), found);
+        for (ProgramRewrite& rewrite : found) rewrite.bits += bits_among(places_);
+        return found;
+    }
+
  private:
     /// All rewrites of the formula that begins at a node.
     std::vector<ProgramRewrite> at(int number, Axes fixed) {
@@ -61,8 +68,14 @@ class Rewriter : NodeRewrites {
         Axes inner = fixed;
         if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
             for (const int along : node.list) inner.set(std::size_t(along));
+        // Bounds of numbers are solved for.
+        const auto is_bound = [&](int operand) {
+            const ProgramNode& of = program_.node(operand);
+            return node.op >= ProgramOp::less && node.op <= ProgramOp::unequal &&
+                   of.op == ProgramOp::number && !of.is_whole;
+        };
         for (std::size_t i = 0; i < node.of.size(); ++i) {
-            if (node.of[i] < 0) continue;
+            if (node.of[i] < 0 || is_bound(node.of[i])) continue;
             for (ProgramRewrite& rewrite : at(node.of[i], inner)) {
                 ProgramNode around = node;
                 around.of[i] = rewrite.value;
@@ -331,6 +344,29 @@ class Rewriter : NodeRewrites {
     }
 
     /// Of what is stored: another factor, another sign, rounded to a type before, or nothing.
+    /// Half of each block, or the first or the last block, is hidden from a maximum.
+    void add_hidden(const ProgramArray& array, std::vector<Tried>& all) {
+        const auto takes_most = [&](const ProgramNode& node) {
+            return node.op == ProgramOp::most && reads(program_, node.of[0], stage_);
+        };
+        const auto reader = std::ranges::find_if(program_.nodes, takes_most);
+        if (reader == program_.nodes.end()) return;
+        for (const int own : std::vector<int>(reader->list)) {
+            const int block = program_.axes[std::size_t(own)].block;
+            const bool is_index =
+                std::ranges::any_of(array.indices, [&](int index) { return program_.axis_of(index) == own; });
+            if (block < 0 || !is_index) continue;
+            const int half = of_two(ProgramOp::quotient, block, whole(2));
+            const int last =
+                of_two(ProgramOp::quotient, moved(program_.axes[std::size_t(own)].extent, -1), block);
+            for (const int is_there : {of_two(ProgramOp::less, build_.within_block(own), half),
+                                       of_two(ProgramOp::at_least, build_.within_block(own), half),
+                                       of_two(ProgramOp::at_least, build_.block_of(own), whole(1)),
+                                       of_two(ProgramOp::less, build_.block_of(own), last)})
+                all.push_back({build_.chosen(array.value, is_there, real(-HUGE_VAL)), "result", 5});
+        }
+    }
+
     void of_result(const ProgramArray& array, std::vector<ProgramRewrite>& found) {
         const int value = array.value;
         std::vector<Tried> here;
@@ -344,6 +380,7 @@ class Rewriter : NodeRewrites {
         }
         if (array.dtype != Dtype::f32) here.push_back({cut_off(array.dtype, value), "type"});
         for (const double number : {0.0, -HUGE_VAL, std::nan("")}) here.push_back({real(number), "result"});
+        add_hidden(array, here);
         for (std::size_t i = 0; i < array.indices.size(); ++i) {
             const int own = program_.axis_of(array.indices[i]);
             if (program_.axes[std::size_t(own)].block < 0) add_without_ends(own, value, here);
@@ -368,6 +405,111 @@ class Rewriter : NodeRewrites {
 std::vector<ProgramRewrite> rewrites_of(Program& program, const ProgramCall& call, int stage,
                                         const std::vector<bool>& there) {
     return Rewriter(program, call, stage, there).all();
+}
+
+std::vector<ProgramRewrite> rewrites_of_start(Program& program, const ProgramCall& call, int stage,
+                                              const std::vector<bool>& there) {
+    return Rewriter(program, call, stage, there).of_start_alone();
+}
+
+namespace {
+
+void collect_input_reads(const Program& program, int number, std::vector<int>& reads) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read) {
+        if (!program.array(node.what).is_stage) reads.push_back(number);
+        return;
+    }
+    for (const int operand : node.of)
+        if (operand >= 0) collect_input_reads(program, operand, reads);
+}
+
+/// An index, and the dimension of an array that takes it.
+struct IndexOfLoad {
+    int index;
+    int array;
+    std::size_t dimension;
+};
+
+class LoadRewriter {
+ public:
+    LoadRewriter(Program& program, const ProgramCall& call, const std::vector<int>& stages)
+        : program_(program), call_(call), stages_(stages) {
+        for (const int stage : stages) {
+            std::vector<int> reads;
+            collect_input_reads(program, program.array(stage).value, reads);
+            for (const int read : reads) {
+                const ProgramNode& node = program.node(read);
+                for (std::size_t i = 0; i < node.list.size() && !node.is_flat; ++i)
+                    indices_.push_back({node.list[i], node.what, i});
+            }
+            reads_.push_back(std::move(reads));
+        }
+    }
+
+    std::vector<ProgramRewrite> all() {
+        std::vector<ProgramRewrite> found;
+        for (std::size_t i = 0; i < indices_.size(); ++i) {
+            const IndexOfLoad& one = indices_[i];
+            const auto is_it = [&](const IndexOfLoad& other) {
+                return are_alike(program_, one.index, other.index);
+            };
+            const bool is_first =
+                std::ranges::find_if(indices_, is_it) - indices_.begin() == std::ptrdiff_t(i);
+            const bool is_shared = std::ranges::any_of(
+                indices_, [&](const IndexOfLoad& other) { return other.array != one.array && is_it(other); });
+            if (is_first && is_shared) with_others(one, found);
+        }
+        return found;
+    }
+
+ private:
+    void with_others(const IndexOfLoad& one, std::vector<ProgramRewrite>& found) {
+        AxisSet fixed;
+        if (const int own = program_.axis_of(one.index); own >= 0) fixed.set(std::size_t(own));
+        const int extent = build_.extent_of(one.array, one.dimension, one.index);
+        for (const Alternative& other : others_.of(one.index, fixed, extent)) {
+            ProgramRewrite rewrite{.bits = 9 + other.bits, .slot = "index"};
+            for (std::size_t k = 0; k < stages_.size(); ++k) {
+                const int formula =
+                    with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
+                if (formula == program_.array(stages_[k]).value) continue;
+                if (rewrite.stage < 0) {
+                    rewrite.stage = stages_[k];
+                    rewrite.value = formula;
+                } else {
+                    rewrite.also.push_back({stages_[k], formula});
+                }
+            }
+            if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
+        }
+    }
+
+    int with_index(int formula, const std::vector<int>& reads, int index, int instead) {
+        const auto is_it = [&](int other) { return are_alike(program_, index, other); };
+        for (const int read : reads) {
+            ProgramNode node = program_.node(read);
+            if (node.is_flat || std::ranges::none_of(node.list, is_it)) continue;
+            std::ranges::replace_if(node.list, is_it, instead);
+            formula = build_.with_node(formula, read, build_.add(std::move(node)));
+        }
+        return formula;
+    }
+
+    Program& program_;
+    const ProgramCall& call_;
+    const std::vector<int>& stages_;
+    ProgramBuilder build_{program_};
+    OtherIndices others_{program_, call_, build_};
+    std::vector<std::vector<int>> reads_;  ///< of each stage
+    std::vector<IndexOfLoad> indices_;
+};
+
+}  // namespace
+
+std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
+                                              const std::vector<int>& stages) {
+    return LoadRewriter(program, call, stages).all();
 }
 
 }  // namespace tilescope

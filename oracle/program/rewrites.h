@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/program/call.h"
+#include "oracle/program/judge_program.h"
 
 namespace tilescope {
 
@@ -18,6 +18,8 @@ struct ProgramRewrite {
     std::string slot{};
     bool is_known = false;  ///< kernels are known to do it
     bool is_start = false;  ///< `value` is what the state is before the first block
+    /// Of stages behind it, in which the same number of the kernel stands otherwise.
+    std::vector<StageFormula> also{};
 };
 
 /// All formulas that differ from `value`, that of stage `stage`, in one place. Their nodes are added to the program, whose
@@ -25,5 +27,14 @@ struct ProgramRewrite {
 /// that are the same everywhere are one.
 std::vector<ProgramRewrite> rewrites_of(Program& program, const ProgramCall& call, int stage,
                                         const std::vector<bool>& there);
+
+/// The same of what a state is before its first block alone.
+std::vector<ProgramRewrite> rewrites_of_start(Program& program, const ProgramCall& call, int stage,
+                                              const std::vector<bool>& there);
+
+/// An index that several of these stages, in their order, take into inputs is one number of the kernel, as the head that K and V are
+/// loaded from: formulas with another one.
+std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
+                                              const std::vector<int>& stages);
 
 }  // namespace tilescope

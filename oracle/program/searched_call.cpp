@@ -46,6 +46,7 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
       options_(options),
       verdict_(report.verdict_of(wrong_)) {
     options_.stored = &stored;
+    for (const ProgramArray& array : program_.arrays) declared_starts_.push_back(array.start);
     if (kept_as) program_.arrays[std::size_t(wrong_)].dtype = *kept_as;
     choose_stages();
     read_own_states();
@@ -122,7 +123,6 @@ double SearchedCall::elements_of(int stage) const {
 
 /// A formula with another index may go on from them anywhere.
 void SearchedCall::read_own_states() {
-    declared_start_ = program_.array(wrong_).start;
     if (program_.array(wrong_).over < 0 || goes_round_ || elements_of(wrong_) > most_own_states) return;
     own_states_ = std::move(stored_stages(call_, options_, std::array{wrong_}).at(wrong_));
 }
@@ -270,10 +270,19 @@ bool SearchedCall::is_kept_wider() const {
            });
 }
 
+const StoredStage& SearchedCall::started(int stage, const StoredStage& stored) const {
+    const int start = program_.array(stage).start;
+    if (start == declared_starts_[std::size_t(stage)]) return stored;
+    const auto [found, is_new] = started_.try_emplace(start, stored);
+    if (is_new) start_anew(call_, stage, found->second);
+    return found->second;
+}
+
 TileRun SearchedCall::run_of(const AxisRanges& ranges, const ObserveTile& observe) const {
     TileRun run(call_, options_, ranges, observe);
-    for (const auto& [stage, stored] : known_) run.know(stage, stored);
-    if (own_states_ && program_.array(wrong_).start == declared_start_) run.read_stored(wrong_, *own_states_);
+    for (const auto& [stage, stored] : known_) run.know(stage, started(stage, stored));
+    if (own_states_ && program_.array(wrong_).start == declared_starts_[std::size_t(wrong_)])
+        run.read_stored(wrong_, *own_states_);
     return run;
 }
 

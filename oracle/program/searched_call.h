@@ -98,6 +98,8 @@ class SearchedCall {
 
  private:
     void choose_stages();
+    /// A state as it was stored, with what the program begins it with now.
+    const StoredStage& started(int stage, const StoredStage& stored) const;
     double elements_of(int stage) const;
     void read_own_states();
     void compute_healthy();
@@ -121,7 +123,9 @@ class SearchedCall {
     std::map<int, StoredStage> known_;
     /// Of the wrong stage, as stored, where these are few; it is what a formula takes of them, unless it begins otherwise.
     std::optional<StoredStage> own_states_;
-    int declared_start_ = -1;
+    std::vector<int> declared_starts_;
+    mutable std::map<int, StoredStage>
+        started_;                         ///< states that were stored, which begin with something else
     Dtype declared_type_ = Dtype::f32;    ///< of its numbers
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
     std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing

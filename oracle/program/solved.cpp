@@ -197,9 +197,9 @@ std::optional<FoundCondition> condition_by_state(const FormulaSamples& samples, 
 
 }  // namespace
 
-void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
-                          const char* slot) {
-    std::vector<LabelledIndices> places;
+std::optional<RewriteOffers::Outcome> RewriteOffers::outcome_of(const NodeSamples& of,
+                                                                const std::vector<double>& values) {
+    Outcome outcome;
     std::int64_t unexplained = 0;
     std::int64_t open = 0;  ///< beyond what is known
     std::int64_t broken = 0;
@@ -208,15 +208,33 @@ void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<
         const bool agrees = sample.agrees(values[i]);
         if (sample.is_wrong && !agrees) ++(std::isnan(values[i]) ? open : unexplained);
         if (!sample.is_wrong && !agrees) ++broken;
-        if (sample.is_wrong == agrees) places.push_back({sample.at, agrees});
+        if (sample.is_wrong == agrees) outcome.places.push_back({sample.at, agrees});
     }
     if (double(unexplained) > unexplained_share * double(of.wrong) ||
         double(open) > most_open * double(of.wrong))
-        return;
+        return std::nullopt;
     // Of two mistakes each leaves some right by chance.
     const double by_chance = of.right < of.wrong ? broken_by_chance * double(of.wrong) : 0;
-    if (double(broken) <= std::max(by_chance, broken_share * double(of.right)))
-        return add(of.stage, of.node, instead, bits, slot);
+    outcome.breaks_nothing = double(broken) <= std::max(by_chance, broken_share * double(of.right));
+    return outcome;
+}
+
+void RewriteOffers::offer_everywhere(const NodeSamples& of, int instead, const std::vector<double>& values,
+                                     double bits, const char* slot) {
+    const std::optional<Outcome> outcome = outcome_of(of, values);
+    if (outcome && outcome->breaks_nothing) add(of.stage, of.node, instead, bits, slot);
+}
+
+void RewriteOffers::add_start(int stage, int instead, double bits) {
+    found_.push_back({stage, instead, std::nullopt, bits, "start", false, true});
+}
+
+void RewriteOffers::offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
+                          const char* slot) {
+    const std::optional<Outcome> outcome = outcome_of(of, values);
+    if (!outcome) return;
+    if (outcome->breaks_nothing) return add(of.stage, of.node, instead, bits, slot);
+    const std::vector<LabelledIndices>& places = outcome->places;
     std::optional<FoundCondition> condition = find_condition(samples_.call(), build_, places, numbers_of(of));
     if (!condition && !is_condition(program_.node(of.node).op))
         condition = condition_by_value(build_, of, values);

@@ -49,12 +49,24 @@ class RewriteOffers {
     /// the place, or of what the node is.
     void offer(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
                const char* slot);
+    /// The same, where it breaks nothing.
+    void offer_everywhere(const NodeSamples& of, int instead, const std::vector<double>& values, double bits,
+                          const char* slot);
+    /// What a state is before the first block, without being held against the samples.
+    void add_start(int stage, int instead, double bits);
     /// Without being held against the samples.
     void add(int stage, int node, int instead, double bits, const char* slot);
 
     std::vector<ProgramRewrite> take() { return std::move(found_); }
 
  private:
+    /// Places of samples that the values tell apart; nullopt: they do not explain what is wrong.
+    struct Outcome {
+        std::vector<LabelledIndices> places;
+        bool breaks_nothing = false;
+    };
+    static std::optional<Outcome> outcome_of(const NodeSamples& of, const std::vector<double>& values);
+
     Program& program_;
     ProgramBuilder build_{program_};
     const FormulaSamples& samples_;

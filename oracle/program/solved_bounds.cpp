@@ -101,6 +101,9 @@ class SumBounds {
         const Expr number(voted_by);
         std::vector<Expr> usual{number};
         for (std::int64_t n = 2; n < end; ++n) usual.push_back(number % Expr(n));
+        // Each lane with a part of its own.
+        for (const std::int64_t lanes : {2, 4, 8, 16, 32})
+            if (end % lanes == 0 && end > lanes) usual.push_back(number % Expr(lanes) * Expr(end / lanes));
         for (const Expr& expr : usual) {
             take(is_begin, expr, by);
             if (!is_begin) take(is_begin, Expr(end) - expr, by);
@@ -177,11 +180,14 @@ class SumBounds {
 
     void take(bool is_begin, const Expr& expr, const PlaceNumber& by) {
         ProgramBuilder& build = offers_.build();
+        bool has_terms = false;  // A sum of none is a number.
         const auto unexplained = std::ranges::count_if(of_.samples, [&](const SumSample& sample) {
-            const std::int64_t bound = expr.at(voted_by, by.of(offers_.samples().call(), sample.at));
-            return !agrees(sample, is_begin, bound - first_of(sample));
+            const std::int64_t bound =
+                expr.at(voted_by, by.of(offers_.samples().call(), sample.at)) - first_of(sample);
+            has_terms = has_terms || (is_begin ? bound < std::ssize(sample.terms) : bound > 0);
+            return !agrees(sample, is_begin, bound);
         });
-        if (double(unexplained) > unexplained_share * double(of_.samples.size())) return;
+        if (!has_terms || double(unexplained) > unexplained_share * double(of_.samples.size())) return;
         const int bound = build.index(expr, [&](Coordinate) { return by.node(build); });
         if (bound < 0) return;
         const int at = is_cut_ ? build.within_block(axis_) : build.axis(axis_);

@@ -1,3 +1,4 @@
+#include <Eigen/QR>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -118,6 +119,7 @@ class FlatReads {
                     bits_of_layout + bits_of_expression(expr));
             }
         }
+        offer_sums(order, right, votes);
         // Around the end of the array.
         for (const std::int64_t shift : {std::int64_t{1}, size_of(input_) - 1}) {
             const int all = build.whole(size_of(input_));
@@ -131,6 +133,101 @@ class FlatReads {
     }
 
  private:
+    /// The numbers that an index may be a sum of: of axes that are cut their blocks, and what is counted within them.
+    std::vector<PlaceNumber> summands() const {
+        std::vector<PlaceNumber> numbers;
+        for (const int axis : of_.axes) {
+            const bool is_cut = offers_.program().axes[std::size_t(axis)].block >= 0;
+            numbers.push_back({axis, is_cut ? PlaceNumber::Kind::within : PlaceNumber::Kind::index});
+            if (is_cut) numbers.push_back({axis, PlaceNumber::Kind::block});
+        }
+        for (const int axis : of_.by_block) numbers.push_back({axis, PlaceNumber::Kind::block});
+        return numbers;
+    }
+
+    /// Numbers that are off by a sum of several of these, each times a whole number, as with another leading dimension.
+    void offer_sums(const std::vector<std::size_t>& order, int right, const std::vector<Vote>& votes) {
+        constexpr Eigen::Index most_equations = 256;
+        constexpr double agreed_share = 0.95;
+        const std::vector<PlaceNumber> numbers = summands();
+        const ProgramCall& call = offers_.samples().call();
+        std::vector<const Vote*> sure;
+        for (const Vote& vote : votes)
+            if (vote.indices.size() == 1 && std::ssize(sure) < most_equations) sure.push_back(&vote);
+        const std::vector<int> own = indices_of_several();
+        const Eigen::Index first_own = Eigen::Index(numbers.size());
+        const Eigen::Index unknowns = first_own + std::ssize(own) + 1;
+        const auto own_at = [&](std::size_t k, const AxisIndices& at) {
+            std::vector<std::int64_t> axes(at.begin(), at.begin() + std::ptrdiff_t(call.extents.size()));
+            return double(whole_at(call, own[k], axes).value_or(0));
+        };
+        if (std::ssize(sure) < 2 * unknowns) return;
+        Eigen::MatrixXd terms = Eigen::MatrixXd::Ones(std::ssize(sure), unknowns);
+        Eigen::VectorXd sums(std::ssize(sure));
+        for (Eigen::Index i = 0; i < sums.size(); ++i) {
+            sums(i) = double(sure[std::size_t(i)]->indices.front());
+            for (std::size_t k = 0; k < numbers.size(); ++k)
+                terms(i, Eigen::Index(k)) = double(numbers[k].of(call, sure[std::size_t(i)]->at));
+            for (std::size_t k = 0; k < own.size(); ++k)
+                terms(i, first_own + Eigen::Index(k)) = own_at(k, sure[std::size_t(i)]->at);
+        }
+        const Eigen::VectorXd factors = terms.colPivHouseholderQr().solve(sums).array().round();
+        const auto shift_at = [&](const AxisIndices& at) {
+            double shift = factors(unknowns - 1);
+            for (std::size_t k = 0; k < numbers.size(); ++k)
+                shift += factors(Eigen::Index(k)) * double(numbers[k].of(call, at));
+            for (std::size_t k = 0; k < own.size(); ++k)
+                shift += factors(first_own + Eigen::Index(k)) * own_at(k, at);
+            return std::int64_t(shift);
+        };
+        const auto agreed = std::ranges::count_if(votes, [&](const Vote& vote) {
+            return std::ranges::find(vote.indices, shift_at(vote.at)) != vote.indices.end();
+        });
+        if (double(agreed) < agreed_share * double(votes.size())) return;
+        double bits = bits_of_layout;
+        int address = right;
+        for (Eigen::Index k = 0; k < unknowns; ++k) {
+            const auto factor = std::int64_t(factors(k));
+            if (factor == 0) continue;
+            bits += bits_of_dimension + bits_of_number(factor);
+            if (k >= first_own) {
+                address = added(address, factor, k + 1 < unknowns ? own[std::size_t(k - first_own)] : -1);
+                continue;
+            }
+            PlaceNumber number = numbers[std::size_t(k)];
+            // What is counted within blocks, and they as often as they are long, is the index.
+            const bool is_within = number.kind == PlaceNumber::Kind::within;
+            const std::int64_t block = is_within ? call.blocks[std::size_t(number.axis)] : 0;
+            if (is_within && std::int64_t(factors(k + 1)) == factor * block) {
+                number.kind = PlaceNumber::Kind::index;
+                ++k;
+            }
+            address = added(address, factor, number.node(offers_.build()));
+        }
+        offer(
+            address,
+            [&](const NodeSample& sample) { return address_at(order, sample.index) + shift_at(sample.at); },
+            bits);
+    }
+
+    /// Indices that are no axis themselves, as the head of a group.
+    std::vector<int> indices_of_several() const {
+        std::vector<int> indices;
+        for (const int index : read_.list)
+            if (offers_.program().axis_of(index) < 0) indices.push_back(index);
+        return indices;
+    }
+
+    /// `number` times the factor; -1: the factor alone.
+    int added(int address, std::int64_t factor, int number) {
+        ProgramBuilder& build = offers_.build();
+        if (number < 0) return build.moved(address, factor);
+        const int many = std::abs(factor) == 1
+                             ? number
+                             : build.of_two(ProgramOp::times, build.whole(std::abs(factor)), number);
+        return build.of_two(factor < 0 ? ProgramOp::minus : ProgramOp::plus, address, many);
+    }
+
     std::int64_t address_at(const std::vector<std::size_t>& order, const ElementIndices& index) const {
         std::int64_t address = 0;
         for (const std::size_t k : order) address = address * input_.shape[k] + index[k];
@@ -362,11 +459,16 @@ void offer_within_blocks(RewriteOffers& offers, const NodeSamples& of, std::size
 void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
     const FormulaSamples& samples = offers.samples();
     std::vector<double> values(of.samples.size());
+    std::vector<PlaceNumber> numbers = offers.numbers_of(of);
+    for (const int axis : of.axes) {
+        if (offers.program().axes[std::size_t(axis)].block >= 0)
+            numbers.push_back({axis, PlaceNumber::Kind::within});
+    }
     for (std::size_t dimension = 0; dimension < samples.dimensions(of); ++dimension) {
         const std::vector<Vote> votes = votes_of(samples, of, dimension);
         if (std::ssize(votes) < fewest_places) continue;
         offer_within_blocks(offers, of, dimension, votes);
-        for (const PlaceNumber& by : offers.numbers_of(of)) {
+        for (const PlaceNumber& by : numbers) {
             const std::optional<VotedIndices> table = voted(samples.call(), votes, by);
             if (!table) continue;
             for (const Expr& expr : expressions_of(*table)) {

@@ -85,23 +85,47 @@ std::optional<std::pair<int, double>> weight_by_index(const Eigen::VectorXd& wei
     return std::pair{node, bits_of_expression(*expr)};
 }
 
-/// One number for all that is wrong.
-void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
+/// The simplest number that all that is wrong may be, as float32 has it; `beside`: that it may be more than what was right. nullopt: there
+/// is none.
+std::optional<KnownNumber> one_number(const NodeSamples& of, bool beside = false) {
     double low = -HUGE_VAL;
     double high = HUGE_VAL;
     for (const NodeSample& sample : of.samples) {
         if (!sample.is_wrong) continue;
-        low = std::max(low, sample.needed - sample.error);
-        high = std::min(high, sample.needed + sample.error);
+        const double middle = beside ? sample.needed - sample.right : sample.needed;
+        low = std::max(low, middle - sample.error);
+        high = std::min(high, middle + sample.error);
     }
-    if (!(low <= high) || !std::isfinite(low) || !std::isfinite(high)) return;
-    const KnownNumber number = simplest_number((low + high) / 2, (high - low) / 2, {});
-    const bool is_near = number.value >= low && number.value <= high;
-    const double constant = is_near ? number.value : (low + high) / 2;
-    offers.offer(
-        of, offers.build().real(constant), std::vector<double>(of.samples.size(), constant),
-        constant == 0 ? bits_of_zero : bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round),
-        "number");
+    if (!(low <= high) || !std::isfinite(low) || !std::isfinite(high)) return std::nullopt;
+    const double middle = (low + high) / 2;
+    const KnownNumber number =
+        simplest_number(middle, std::max((high - low) / 2, std::ldexp(std::abs(middle), -24)), {});
+    const auto is_in = [&](double value) { return value >= low && value <= high; };
+    if (is_in(number.value) || is_in(double(float(number.value)))) return number;
+    return KnownNumber{{}, middle, false};
+}
+
+/// One number for all that is wrong, wherever that is, or wherever what is right is less than it, or more. A state may have begun with it.
+void offer_constant(RewriteOffers& offers, const NodeSamples& of) {
+    const std::optional<KnownNumber> number = one_number(of);
+    if (!number) return;
+    const double constant = double(float(number->value));
+    const double bits =
+        constant == 0 ? bits_of_zero : bits_of_real + (number->is_round ? 0 : bits_of_real_that_is_not_round);
+    const int node = offers.build().real(number->value);
+    std::vector<double> values(of.samples.size(), constant);
+    offers.offer(of, node, values, bits, "number");
+    for (const bool is_least : {true, false}) {
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const double right = of.samples[i].right;
+            values[i] = is_least ? std::max(right, constant) : std::min(right, constant);
+        }
+        const ProgramOp op = is_least ? ProgramOp::larger : ProgramOp::smaller;
+        offers.offer_everywhere(of, offers.build().of_two(op, of.node, node), values, bits, "number");
+    }
+    const ProgramNode& read = offers.program().node(of.node);
+    if (read.op == ProgramOp::read && read.what == of.stage && read.state == ProgramState::before)
+        offers.add_start(of.stage, node, bits);
 }
 
 /// Of the node's samples, x and what it must have been.
@@ -150,10 +174,25 @@ void offer_curves(RewriteOffers& offers, const NodeSamples& of, int x, const std
     for (const Curve& curve : roundings_through(some_of(points), grids_of_types())) offer(curve, "type");
 }
 
+/// A number that is added everywhere, which a few places show.
+void offer_summand(RewriteOffers& offers, const NodeSamples& of) {
+    const std::optional<KnownNumber> number = one_number(of, true);
+    if (!number || number->value == 0) return;
+    std::vector<double> values;
+    for (const NodeSample& sample : of.samples) values.push_back(sample.right + number->value);
+    ProgramBuilder& build = offers.build();
+    const int sum = build.of_two(number->value < 0 ? ProgramOp::minus : ProgramOp::plus, of.node,
+                                 build.real(std::abs(number->value)));
+    offers.offer_everywhere(
+        of, sum, values,
+        bits_of_left_out + bits_of_real + (number->is_round ? 0 : bits_of_real_that_is_not_round), "term");
+}
+
 }  // namespace
 
 void offer_functions(RewriteOffers& offers, const NodeSamples& of) {
     offer_constant(offers, of);
+    offer_summand(offers, of);
     std::vector<double> x;
     for (const NodeSample& sample : of.samples) x.push_back(sample.right);
     offer_curves(offers, of, of.node, x, 0);

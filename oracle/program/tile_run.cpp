@@ -180,6 +180,15 @@ void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, N
     numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }
 
+void start_anew(const ProgramCall& call, int number, StoredStage& stage) {
+    const std::vector<const StoredStage*> none(call.program.arrays.size());
+    AxisRanges ranges{};
+    for (std::size_t i = 0; i < stage.axes.size(); ++i) ranges[std::size_t(stage.axes[i])] = stage.ranges[i];
+    Numbers& start = stage.states.front();
+    start = whole(Formulas(call, none, number, {}).at(call.program.array(number).start, ranges, 0),
+                  start.axes, start.extents);
+}
+
 namespace {
 
 /// A stage as it was stored, and which elements of it that are: one vector for each state.
@@ -213,12 +222,7 @@ KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, i
         marks = laid_out(marks, state.axes, state.extents);
         result.known[i].assign(marks.value.begin(), marks.value.end());
     }
-    if (!is_state) return result;
-    Numbers& start = stage.states.front();
-    const std::vector<const StoredStage*> none(call.program.arrays.size());
-    AxisRanges ranges{};
-    for (const int axis : stage.axes) ranges[std::size_t(axis)] = all[std::size_t(axis)];
-    start = whole(Formulas(call, none, number, {}).at(array.start, ranges, 0), start.axes, start.extents);
+    if (is_state) start_anew(call, number, stage);
     return result;
 }
 

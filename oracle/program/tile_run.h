@@ -50,6 +50,9 @@ class TileRun {
     std::vector<const StoredStage*> view_;
 };
 
+/// What a state is before its first block, by the program as it is now.
+void start_anew(const ProgramCall& call, int number, StoredStage& stage);
+
 /// What a kernel stored of these stages, wholly, as the formulas of later ones read it. What it did not store is what the program
 /// makes of the rest.
 std::map<int, StoredStage> stored_stages(const ProgramCall& call, const ProgramOptions& options,

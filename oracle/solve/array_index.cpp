@@ -84,22 +84,6 @@ void add_extents(const IndexedArray& array, std::vector<OtherIndex>& all) {
     }
 }
 
-/// Whether nearly all elements that tell have it so.
-bool is_agreed_on(const Index& index, std::span<const ArrayElement> elements, std::int64_t size) {
-    constexpr std::size_t least = 8;
-    std::size_t tried = 0;
-    std::size_t off = 0;
-    for (const ArrayElement& element : elements) {
-        spend(64);
-        const std::int64_t at = index.at(element.place);
-        if (at < 0 || at >= size) continue;
-        ++tried;
-        off += !element.holds(at);
-        if (off * 8 > tried) return false;
-    }
-    return tried >= least;
-}
-
 }  // namespace
 
 std::vector<OtherIndex> other_layouts(const IndexedArray& array) {
@@ -145,23 +129,6 @@ int OtherIndex::numbers() const {
     for (const std::vector<Expr>* exprs : {&index.parts, &index.extents})
         for (const Expr& one : *exprs) all += one.choices();
     return all;
-}
-
-std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
-                                           std::span<const ArrayElement> right, const IndexedArray& array,
-                                           std::size_t most) {
-    std::vector<OtherIndex> found;
-    for (OtherIndex& other : other_indices(array))
-        if (is_agreed_on(other.index, wrong, array.size)) found.push_back(std::move(other));
-    std::ranges::stable_sort(found, {}, [&](const OtherIndex& other) {
-        const auto changed = std::ranges::count_if(right, [&](const ArrayElement& element) {
-            const std::int64_t at = other.index.at(element.place);
-            return at < 0 || at >= array.size || !element.holds(at);
-        });
-        return std::tuple(other.choices(), changed, other.numbers());
-    });
-    if (found.size() > most) found.resize(most);
-    return found;
 }
 
 }  // namespace tilescope

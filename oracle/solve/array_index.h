@@ -36,23 +36,10 @@ struct OtherIndex {
     int choices() const { return is_layout ? 0 : std::max(numbers(), 1); }
 };
 
-/// Where in an array the number of one element may stand.
-struct ArrayElement {
-    Place place;
-    std::function<bool(std::int64_t address)>
-        holds;  ///< whether its number stands there; never called beyond the array
-};
-
 /// Arrays of the same dimensions in another order.
 std::vector<OtherIndex> other_layouts(const IndexedArray& array);
 
 /// What somebody may have written in place of the right one, layouts among them.
 std::vector<OtherIndex> other_indices(const IndexedArray& array);
-
-/// Indices that nearly all wrong elements agree with, as far as their addresses are within the array; those of the fewest
-/// numbers first, and of these those that leave the most elements right that are; at most so many.
-std::vector<OtherIndex> find_array_indices(std::span<const ArrayElement> wrong,
-                                           std::span<const ArrayElement> right, const IndexedArray& array,
-                                           std::size_t most);
 
 }  // namespace tilescope

@@ -19,6 +19,13 @@ KnownNumber simplest_number(double value, double uncertainty, const std::vector<
         if (number != 0 && std::abs(number) <= 64 && is(number))
             return {fmt::format("{:.6g}", number), number};
     }
+    // Bounds of types, as 2^-14 of float16, stand among numbers that are written with as few digits.
+    const double ten = std::pow(10, std::round(std::log10(std::abs(value))));
+    const double two = std::exp2(std::round(std::log2(std::abs(value))));
+    for (const double power : {ten, two}) {
+        const double number = std::copysign(power, value);
+        if (is(number)) return {fmt::format("{:.6g}", number), number};
+    }
     for (int decimals = 0; decimals < 3; ++decimals) {
         const double step = std::pow(10, std::floor(std::log10(std::abs(value))) - decimals);
         const double number = std::round(value / step) * step;

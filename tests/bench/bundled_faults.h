@@ -51,7 +51,7 @@ inline constexpr BundledFault bundled_faults[] = {
     {"exp_clamped", {"exp_clamped"}},
     {"p_bf16", {"undeclared_cast"}},
     {"p_lane_stride", {"p_lane_stride", "never_written"}},
-    {"p_tail_kept", {"masked_p_not_zero"}},
+    {"p_tail_kept", {"masked_p_not_zero", "never_written"}},
     // Where a guard clamps the argument of the exponential, it is NaN no more, and clamped.
     {"inf_minus_inf", {"inf_minus_inf", "exp_clamped"}},
     {"log2e_missing", {"exp_base"}},

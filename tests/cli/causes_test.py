@@ -49,7 +49,7 @@ RIGHT = {
     "exp_clamped": ["exp_clamped"],
     "p_bf16": ["undeclared_cast"],
     "p_lane_stride": ["p_lane_stride"],
-    "p_tail_kept": ["masked_p_not_zero"],
+    "p_tail_kept": ["masked_p_not_zero", "never_written"],
     "max_in_lane_0": ["p_of_partial_max"],
     # The guard of `stable` makes exp(-80) of what is NaN elsewhere: no less than that, or of masked keys alone.
     "inf_minus_inf": ["inf_minus_inf", "exp_clamped", "masked_p_not_zero"],

@@ -216,7 +216,7 @@ class StoreNotFenced(Kernel):
 # Fault: what it leaves, seqlen_q and seqlen_kv, and causes that are right.
 FAULTS = {
     "block_left_out": (BlockLeftOut, 256, 256, {"tile_skipped"}),
-    "map_not_swizzled": (MapNotSwizzled, 256, 256, {"columns_permuted"}),
+    "map_not_swizzled": (MapNotSwizzled, 256, 256, {"columns_permuted", "elements_moved"}),
     "stage_of_tile_before": (StageOfTileBefore, 256, 256, {"other_kv_tile"}),
     "arrival_missing": (ArrivalMissing, 256, 512, {"other_kv_tile"}),
     "products_not_awaited": (ProductsNotAwaited, 256, 512, {"other_kv_tile"}),

@@ -240,6 +240,37 @@ Call drawn_of_all_backward(std::uint64_t seed) {
     return call;
 }
 
+/// Of a shard: row after row, striped, in a zigzag, or none of these.
+Positions drawn_positions(Random& random, std::int64_t rows) {
+    Positions positions;
+    std::int64_t next = 0;
+    for (std::int64_t left = rows; left > 0;) {
+        const bool is_last = positions.size() == 2 || one_in(random, 2);
+        const std::int64_t count = is_last ? left : between(random, 1, left);
+        positions.push_back({next + between(random, 0, 9), count, pick<std::int64_t>(random, {1, 1, 2, 4})});
+        next = positions.back().last() + 1;
+        left -= count;
+    }
+    return positions;
+}
+
+/// One rank's step, of calls with a mask more often than not.
+Call drawn_shard(std::uint64_t seed) {
+    Call call = drawn_of_all_forward(seed);
+    Random random(seed * 22695477u + 3);
+    Problem& p = call.problem;
+    call.inputs.side.seqlens_q.clear();
+    call.inputs.side.seqlens_kv.clear();
+    if (one_in(random, 2)) p.mask = Mask::causal;
+    p.shard.ranks = 2;
+    if (!one_in(random, 4)) p.shard.q_positions = drawn_positions(random, p.seqlen_q);
+    if (!one_in(random, 4)) p.shard.kv_positions = drawn_positions(random, p.seqlen_kv);
+    p.shard.seqlen_q = position_of(p.shard.q_positions, p.seqlen_q - 1) + between(random, 1, 9);
+    p.shard.seqlen_kv = position_of(p.shard.kv_positions, p.seqlen_kv - 1) + between(random, 1, 9);
+    validate(p, "drawn shard");
+    return call;
+}
+
 /// Something that a recording declares and the language has words for.
 struct Word {
     const char* what;
@@ -304,6 +335,32 @@ const std::vector<Word> words_of_backward = {
      [](const Problem&, const Units& u, const SideInputs&) { return !u.ds_capped; }},
 };
 
+bool has_positions(const Problem& p) {
+    return !p.shard.q_positions.empty() && !p.shard.kv_positions.empty();
+}
+
+bool has_window(const Problem& p) {
+    return p.window_left >= 0 || p.window_right >= 0;
+}
+
+const std::vector<Word> words_of_shards = {
+    {"masked positions", [](const Problem& p, const Units&,
+                            const SideInputs&) { return has_positions(p) && p.mask == Mask::causal; }},
+    {"positions in a window",
+     [](const Problem& p, const Units&, const SideInputs&) { return has_positions(p) && has_window(p); }},
+    {"positions with ALiBi", [](const Problem& p, const Units&,
+                                const SideInputs&) { return has_positions(p) && p.alibi != Alibi::none; }},
+    {"masked positions in several ranges",
+     [](const Problem& p, const Units&, const SideInputs&) {
+         return p.mask == Mask::causal && p.shard.q_positions.size() > 1 && p.shard.kv_positions.size() > 1;
+     }},
+    {"lengths of the whole call in a mask",
+     [](const Problem& p, const Units&, const SideInputs&) {
+         return p.mask == Mask::causal && p.causal_alignment == CausalAlignment::bottom_right &&
+                p.whole_seqlen_kv() - p.whole_seqlen_q() != p.seqlen_kv - p.seqlen_q;
+     }},
+};
+
 /// `words`: each is said by some of the calls, and by 20 where all of them are tried.
 void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count, std::vector<Word> words = {}) {
     std::map<Stage, std::vector<double>> ratios;
@@ -351,6 +408,25 @@ TEST(AttentionProgram, JudgesAllHonestKernelsAsTheFormulasDo) {
     judge_calls(drawn_of_all_forward, 400, std::move(words));
 }
 
+TEST(AttentionProgram, JudgesHonestShardsAsTheFormulasDo) {
+    judge_calls(drawn_shard, 300, words_of_shards);
+}
+
+TEST(AttentionProgram, SaysOfShardsWhatALaunchComputes) {
+    Call call = drawn_shard(0);
+    Shard& shard = call.problem.shard;
+    EXPECT_TRUE(attention_program(recorded(call)).text);
+    for (const ShardKind kind : {ShardKind::owned, ShardKind::final, ShardKind::received}) {
+        shard.kind = kind;
+        EXPECT_EQ(attention_program(recorded(call)).why, "shards that are no step");
+    }
+    shard.kind = ShardKind::step;
+    shard.kv_positions.clear();
+    for (std::int64_t i = 0; i < 9; ++i) shard.kv_positions.push_back({2 * i, 1, 1});
+    shard.kv_positions.back().count = call.problem.seqlen_kv - 8;
+    EXPECT_EQ(attention_program(recorded(call)).why, "positions of a shard in more than 8 ranges");
+}
+
 TEST(AttentionProgram, JudgesAllHonestGradientsAsTheFormulasDo) {
     std::vector<Word> words = words_of_both;
     words.insert(words.end(), words_of_backward.begin(), words_of_backward.end());
@@ -384,7 +460,7 @@ TEST(AttentionProgram, FindsTheFirstWrongStageOfEverySample) {
         EXPECT_EQ(first, report.guilty) << sample << "\n" << report_text(call, found);
         ++judged_samples;
     }
-    EXPECT_GE(judged_samples, 17);
+    EXPECT_GE(judged_samples, 24);
 }
 
 }  // namespace

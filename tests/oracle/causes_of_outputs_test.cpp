@@ -32,8 +32,10 @@ Titles named_from_outputs(const Problem& problem, Mistake mistake, InputKind kin
 }
 
 TEST(CausesOfOutputs, KAndVOfAnotherHead) {
-    EXPECT_EQ(named_from_outputs(small_problem(Mask::none), Mistake::kv_head_modulo),
-              Titles{"kv_head_modulo (of k and v)"});
+    EXPECT_EQ(
+        named_from_outputs(small_problem(Mask::none), Mistake::kv_head_modulo),
+        Titles{"kv_head_modulo (s sum(d: Q * K[b, h % group, j, d]) * 0.25; acc acc * rescale + sum(j: p * "
+               "V[b, h % group, j, e]))"});
 }
 
 /// A kernel with a mask of its own, by the bias of another call.
@@ -56,8 +58,10 @@ MemoryRecording recorded_with_hidden(const std::function<bool(std::int64_t row, 
 TEST(CausesOfOutputs, HalfOfTheKeysOfEachTile) {
     const MemoryRecording recording = recorded_with_hidden(
         [](std::int64_t, std::int64_t key) { return key % 16 >= 8; }, small_problem(Mask::none));
-    EXPECT_EQ(named(recording), Titles{"keys_skipped (but for columns 0-7)"});
-    EXPECT_EQ(named(with_stages(recording, {Stage::o})), Titles{"keys_skipped (but for columns 0-7)"});
+    EXPECT_EQ(named(recording),
+              Titles{"m_of_part_of_row (m max(m, max(j: s where j % block_n < block_n / 2 else -inf)))"});
+    EXPECT_EQ(named(with_stages(recording, {Stage::o})),
+              Titles{"mask_elsewhere (s sum(d: Q * K) * 0.25 where j % block_n < block_n / 2 else -inf)"});
 }
 
 TEST(CausesOfOutputs, AWindowThatSkipsTilesAndMasksNothing) {
@@ -88,7 +92,10 @@ TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {
     }
     const MemoryRecording run = recorded(call);
     const MemoryRecording recording = declared_as(with_stages(run, {Stage::o}), problem, run.units(), own);
-    EXPECT_EQ(named(recording), Titles{"rows_not_loaded (rows 0-7, of the next tile)"});
+    EXPECT_EQ(
+        named(recording),
+        Titles{"operand_addresses (acc acc * rescale + sum(j: p * V[b, h / group, j + block_n where j % "
+               "block_n < block_n / 2 and j + block_n < seqlen_kv else j, e]))"});
 }
 
 TEST(CausesOfOutputs, MaximaOfThePersistentBlockBefore) {

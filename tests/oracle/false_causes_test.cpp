@@ -206,7 +206,7 @@ TEST(FalseCauses, NaNThatARuleOfThePlacesMakesIsNamed) {
         for (std::int64_t block = 0; block < 2; ++block)
             recording.set_tile(Stage::o, {head / 4, head % 4, block, 0}, std::vector<float>(256, nan));
     }
-    EXPECT_EQ(named(diagnosed(recording)), Names{"inf_minus_inf"});
+    EXPECT_EQ(named(diagnosed(recording)), Names{"inf_minus_inf (p exp(s - m))"});
 }
 
 TEST(FalseCauses, OneElementIsAPlace) {
@@ -363,7 +363,6 @@ TEST(FalseCauses, AGuardIsNoNarrowType) {
                  [](float value, auto...) { return std::isfinite(value) ? value : -infinity; });
     const Report report = diagnosed(with_stages(run, {Stage::q, Stage::k, Stage::s}));
     ASSERT_EQ(report.guilty, Stage::s);
-    EXPECT_EQ(named(report).at(0), "non_finite_replaced (by -inf)");
     for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "half_scores");
 }
 

@@ -76,11 +76,13 @@ struct Block {
     }
     bool capped() const { return p.logits_soft_cap != 0; }
     bool biased() const { return p.alibi != Alibi::none || !in.bias.empty(); }
+    /// Of the whole call, as positions are.
     std::int64_t diagonal(std::int64_t row) const {
-        const std::int64_t begins =
-            p.causal_alignment == CausalAlignment::bottom_right ? p.seqlen_kv - p.seqlen_q : 0;
-        return row + begins + p.diagonal_offset;
+        const bool is_last = p.causal_alignment == CausalAlignment::bottom_right;
+        const std::int64_t begins = is_last ? p.whole_seqlen_kv() - p.whole_seqlen_q() : 0;
+        return position_of(p.shard.q_positions, row) + begins + p.diagonal_offset;
     }
+    std::int64_t position(std::int64_t key) const { return position_of(p.shard.kv_positions, key); }
     bool is_visible(std::int64_t row, std::int64_t key) const;
 
     /// What turns a sum of products into a score: sm_scale and the descales that q and k are without.

@@ -24,7 +24,7 @@ float off_by_two_ulp(double exact, float key) {
 }
 
 bool Block::is_visible(std::int64_t row, std::int64_t key) const {
-    const std::int64_t right = key - diagonal(row);
+    const std::int64_t right = position(key) - diagonal(row);
     const std::int64_t excluded = p.window_bounds == WindowBounds::exclusive ? 1 : 0;
     if (p.mask == Mask::causal && right > 0) return false;
     if (p.window_right >= 0 && right > p.window_right - excluded) return false;

@@ -25,7 +25,7 @@ float bias_of(const Block& b, std::int64_t row, std::int64_t key) {
     if (const auto change = b.at(&Points::bias)) change(b, row, key, terms);
     if (b.p.alibi == Alibi::none) return terms.bias;
     const auto diagonal = float(b.diagonal(row));
-    const auto column = float(key + terms.shift);
+    const auto column = float(b.position(key) + terms.shift);
     if (b.p.alibi == Alibi::distance) return std::fma(-terms.slope, std::abs(column - diagonal), terms.bias);
     if (b.a.separate_alibi) return terms.bias + std::fma(terms.slope, column, -(terms.slope * diagonal));
     return std::fma(terms.slope, column - diagonal, terms.bias);

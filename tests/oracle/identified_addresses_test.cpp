@@ -21,10 +21,10 @@ TEST(Identified, RowsOfAStagedTile) {
     const auto same = [](std::int64_t x) { return x; };
     const auto exclusive = [](std::int64_t x) { return x ^ 5; };
     EXPECT_EQ(named(moved(honest, Stage::k, exclusive, same)),
-              "operand_addresses (reads key ^ 5 in place of key)");
+              "operand_addresses (k K[b, h / group, j ^ 5, d])");
     EXPECT_EQ(named(moved(
                   honest, Stage::v, [](std::int64_t x) { return x / 4 * 4; }, same)),
-              "operand_addresses (reads key / 4 * 4 in place of key)");
+              "operand_addresses (v V[b, h / group, j / 4 * 4, e])");
     EXPECT_EQ(named(moved(honest, Stage::q, same, [](std::int64_t x) { return 15 - x; })),
               "columns_permuted (q Q[b, h, i, d ^ 15])");
 }
@@ -40,7 +40,11 @@ TEST(Identified, RowsOfAllHeads) {
         const auto at = std::size_t(flat_row * 20 + d);
         return at < call.inputs.q.size() ? call.inputs.q[at] : right;
     });
-    EXPECT_EQ(named(wrong), "operand_addresses (reads head_dim + 4 in place of head_dim)");
+    EXPECT_EQ(
+        named(wrong),
+        "formula (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + 384 * h + 4 * i] where b == 0 "
+        "else Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + 1536 * b + 384 * h + 4 * i] where "
+        "not (h >= 2 and i >= 38) else Q)");
 }
 
 /// Q of two batch entries and four heads, whose index is wrong in one of its numbers.
@@ -63,18 +67,22 @@ TEST(Identified, OneNumberOfAnIndex) {
         const std::int64_t flat = (tile.batch * problem.heads + 2 * tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + row) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(doubled)), "other_kv_head (reads head * 2 in place of head)");
+    EXPECT_EQ(
+        named(loaded_with(doubled)),
+        "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + 1536 * h] where not "
+        "(b >= 1 and h >= 2) else Q)");
     const auto of_block = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(of_block)),
-              "operand_addresses (reads first_row + q_block in place of query)");
+    EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (q Q[b, h, 33 * (i / block_m), d])");
     const auto shorter = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * (problem.block_m - 1) + row) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(shorter)), "operand_addresses (reads query - q_block in place of query)");
+    EXPECT_EQ(
+        named(loaded_with(shorter)),
+        "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d - 16 * (i / block_m)])");
 }
 
 TEST(Identified, AnArrayInAnotherOrder) {
@@ -82,7 +90,8 @@ TEST(Identified, AnArrayInAnotherOrder) {
         const std::int64_t query = tile.q_block * problem.block_m + row;
         return ((query * problem.batch + tile.batch) * problem.heads + tile.head) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(rows_first)), "operand_addresses (reads [query][batch][head][d])");
+    EXPECT_EQ(named(loaded_with(rows_first)),
+              "operand_addresses (q Q.flat[((i * batch + b) * heads + h) * head_dim + d])");
 }
 
 /// Q whose rows are read behind a bound: most of what is read is zeros.
@@ -103,10 +112,12 @@ TEST(Identified, TilesThatAreCountedByTheRow) {
     const Call call = plain_call();
     const std::int64_t block = call.problem.block_m;
     EXPECT_EQ(named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
-              "operand_addresses (reads row * block_m + row in place of query)");
+              "formula (q 0.0 where i % 32 >= 3 else Q[b, h, 33 * (i % block_m), d])");
     EXPECT_EQ(named(with_queries(
                   call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
-              "operand_addresses (reads row * block_m + q_block in place of query)");
+              "formula (q 0.0 where i % 32 >= 3 else Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d "
+              "+ 496 * "
+              "(i % block_m) - 496 * (i / block_m)])");
 }
 
 /// A single head does not show where rows are counted from: a leading dimension is one of the whole array.
@@ -119,7 +130,10 @@ TEST(Identified, ALeadingDimensionOfASingleHead) {
         const auto at = std::size_t((tile.q_block * problem.block_m + row) * 17 + d);
         return at < call.inputs.q.size() ? call.inputs.q[at] : right;
     });
-    EXPECT_EQ(named(wrong), "operand_addresses (reads d + query in place of d)");
+    EXPECT_EQ(named(wrong),
+              "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + i] where i < "
+              "seqlen_q - "
+              "6 else Q)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;

@@ -181,11 +181,11 @@ MemoryRecording sums_of_v(const ReadOfV& read) {
 TEST(IdentifiedProducts, RowsOfVThatNobodyRecorded) {
     EXPECT_EQ(named(sums_of_v(
                   [](const TileId&, std::int64_t col, std::int64_t d) { return std::pair(col + col, d); })),
-              "operand_addresses (reads row + row in place of key)");
+              "operand_addresses (acc acc * rescale + sum(j: p * V[b, h / group, 2 * (j % block_n), e]))");
     EXPECT_EQ(named(sums_of_v([](const TileId& tile, std::int64_t col, std::int64_t) {
                   return std::pair(tile.kv_tile * 32 + col, tile.kv_tile);
               })),
-              "formula (acc acc * rescale + sum(j: p * V[b, h / group, j, j / block_n]))");
+              "operand_addresses (acc acc * rescale + sum(j: p * V[b, h / group, j, j / block_n]))");
 }
 
 /// The element of P that a row of acc multiplies with element (col, d) of V.

@@ -122,9 +122,7 @@ TEST(Identified, AnAccumulatorWithALimitedFactor) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(
-        run.found(),
-        "formula: acc * (0.75 where rescale < 0.75 else rescale) + sum(j: p * v[b, h, i / block_m, j, e])");
+    EXPECT_EQ(run.found(), "formula: acc * max(rescale, 0.75) + sum(j: p * v[b, h, i / block_m, j, e])");
 }
 
 TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {

@@ -57,9 +57,8 @@ constexpr OfOneValue functions[] = {
     {"constant", Stage::v, [](float) { return 0.75f; }, "formula (v 0.75)"},
     {"magnitude", Stage::q, [](float x) { return std::abs(x); }, "formula (q abs(Q))"},
     {"least", Stage::s, [](float x) { return std::max(x, -0.25f); },
-     "formula (s (-1.0 where sum(d: q * k[b, h, i / block_m, j, d]) < -1.0 else sum(d: q * k[b, h, i / "
-     "block_m, j, d])) * 0.25)"},
-    {"most", Stage::k, [](float x) { return std::min(x, 0.5f); }, "formula (k 0.5 where K > 0.5 else K)"},
+     "formula (s max(sum(d: q * k[b, h, i / block_m, j, d]), -1.0) * 0.25)"},
+    {"most", Stage::k, [](float x) { return std::min(x, 0.5f); }, "formula (k min(K, 0.5))"},
     {"leaky", Stage::s, [](float x) { return x < 0 ? 0.125f * x : x; },
      "formula (s (sum(d: q * k[b, h, i / block_m, j, d]) * 0.125 where sum(d: q * k[b, h, i / block_m, j, "
      "d]) < 0.0 else sum(d: q * k[b, h, i / block_m, j, d])) * 0.25)"},
@@ -86,7 +85,7 @@ constexpr OfOneValue functions[] = {
      [](float p) { return std::exp(decode(Dtype::e4m3, encode(Dtype::e4m3, std::log(p)))); },
      "exponent_rounded (p exp(e4m3(s - m)) where s > -inf else 0.0)"},
     {"argument", Stage::p, [](float p) { return std::exp(std::max(std::log(p), -0.5f)); },
-     "exp_clamped (p exp(-0.5 where s - m < -0.5 else s - m) where s > -inf else 0.0)"},
+     "exp_clamped (p exp(max(s - m, -0.5)) where s > -inf else 0.0)"},
 };
 
 class Identified : public ::testing::TestWithParam<OfOneValue> {};
@@ -273,7 +272,9 @@ TEST(IdentifiedMasks, AreNoOtherDiagonalWhereAllIsHidden) {
     });
     const Report report = diagnosed(wrong);
     ASSERT_FALSE(report.diagnosis.causes.empty());
-    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]),
+              "mask_elsewhere (s (sum(d: q * k[b, h, i / block_m, j, d]) * 0.25 where j <= i + seqlen_kv - "
+              "seqlen_q else -inf) where j / block_n < (seqlen_kv - 1) / block_n else -inf)");
 }
 
 /// What a mask leaves of the scores that it should hide is a line of them.
@@ -361,7 +362,7 @@ TEST(IdentifiedMerges, NameWhatTheOutputIsDividedBy) {
     EXPECT_EQ(first_title(divided_by([](float l) { return 2 * l + 1; })),
               "formula (o acc / (l * 2.0 + 1.0) where l > 0.0 else 0.0)");
     EXPECT_EQ(first_title(divided_by([](float l) { return std::max(l, 12.0f); })),
-              "formula (o acc / (12.0 where l < 12.0 else l) where l > 0.0 else 0.0)");
+              "formula (o acc / max(l, 12.0) where l > 0.0 else 0.0)");
     EXPECT_EQ(first_title(divided_by([](float l) { return 1 / l; })),
               "formula (o acc / (1.0 / l) where l > 0.0 else 0.0)");
 }

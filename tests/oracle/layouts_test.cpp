@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -91,17 +90,6 @@ Matrix linearly(const Fragment& fragment, bool stores, const Matrix& tile) {
     return result;
 }
 
-Matrix read_by(const Matrix& tile, const std::function<Element(std::int64_t row, std::int64_t col)>& from) {
-    Matrix read = Matrix::Zero(tile.rows(), tile.cols());
-    for (Eigen::Index i = 0; i < tile.rows(); ++i) {
-        for (Eigen::Index j = 0; j < tile.cols(); ++j) {
-            const auto [row, col] = from(i, j);
-            if (row < tile.rows() && col < tile.cols()) read(i, j) = tile(row, col);
-        }
-    }
-    return read;
-}
-
 TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
     for (const auto& [operand, all] : fragments()) {
         const std::vector<Layout> layouts = linear_fragments(operand);
@@ -109,7 +97,7 @@ TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
         for (std::size_t i = 0; i < all.size(); ++i) {
             const Fragment& fragment = all[i];
             SCOPED_TRACE(fragment.name());
-            EXPECT_EQ(layouts[i].told.front().value, fragment.name());
+            EXPECT_EQ(layouts[i].told.value, fragment.name());
             // The second is a short tile.
             for (const Element& shape : {Element(32, 48), Element(21, 48)}) {
                 const Matrix tile = numbered(shape.first, shape.second);
@@ -118,17 +106,6 @@ TEST(Layouts, OfFragmentsThatAreFilledLinearly) {
             }
         }
     }
-}
-
-TEST(Layouts, OfSwizzlesThatFitTheRow) {
-    EXPECT_TRUE(swizzled_layouts(16).empty());
-    EXPECT_EQ(swizzled_layouts(32).size(), 1U);
-    const Matrix tile = numbered(16, 64);
-    const std::vector<Layout> layouts = swizzled_layouts(64);
-    ASSERT_EQ(layouts.size(), 2U);
-    EXPECT_EQ(read_in(layouts.front(), tile), read_by(tile, [](std::int64_t row, std::int64_t col) {
-                  return Element(row, (col / 8 ^ row % 8) * 8 + col % 8);
-              }));
 }
 
 }  // namespace

@@ -283,7 +283,8 @@ const MistakeInfo softmax_table[] = {
      {.sum = [](const SumStep& step) { return l_with(step, step.l(), step.factor() * step.factor()); }}},
     {Mistake::l_starts_at_one,
      "l_starts_at_one",
-     {"l_starts_at"},
+     // Where its first tile is one key, P is 1 in all rows.
+     {"l_starts_at", "l_of_several_rows"},
      Stage::l,
      need_nothing,
      {.initial = [](const Block&, State& state) { std::ranges::fill(state.l.values, 1.0f); },
