@@ -23,7 +23,8 @@ namespace {
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
 ///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
-///                               state; [bshd] [flat]: by the number of the element; []: whatever it is
+///                               state; [bshd] [flat]: by the number of the element; [flat moved]: by one
+///                               beside it; []: whatever it is
 ///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
 ///   +# bound constant cap       a number that is added, that is a least value, that stands there alone, that is the soft cap
 ///   one                         the number 1 that stands there alone
@@ -44,7 +45,9 @@ struct FormulaName {
 constexpr FormulaName names[] = {
     // Inputs of other heads.
     {"descale_v_of_other_head", "acc o", "", "descale_v", "[h]"},
+    {"descale_v_of_other_head", "acc o", "", "descale_v", "[flat moved]"},
     {"descale_of_other_head", "*", "", "descale_*", "[h]"},
+    {"descale_of_other_head", "*", "", "descale_*", "[flat moved]"},
     {"alibi_of_other_head", "*", "", "slope", "[h]"},
     {"sink_of_other_head", "*", "", "sink", "[h]"},
     {"bias_of_other_head", "*", "", "bias", "[h]"},

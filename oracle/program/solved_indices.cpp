@@ -52,7 +52,9 @@ std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of,
             index[dimension] = std::int32_t(y);
             if (sample.agrees(samples.value_at(of, sample, index))) vote.indices.push_back(y);
         }
-        if (double(vote.indices.size()) <= std::max(1.0, telling_share * double(range.count)))
+        // Guarded loads leave 0 beyond the array, where no index tells.
+        const bool is_beyond = vote.indices.empty() && sample.agrees(0);
+        if (!is_beyond && double(vote.indices.size()) <= std::max(1.0, telling_share * double(range.count)))
             votes.push_back(std::move(vote));
     }
     return votes;
@@ -151,9 +153,11 @@ class FlatReads {
         constexpr double agreed_share = 0.95;
         const std::vector<PlaceNumber> numbers = summands();
         const ProgramCall& call = offers_.samples().call();
+        const auto is_sure = [](const Vote& vote) { return vote.indices.size() == 1; };
+        SpreadChoice some(std::ranges::count_if(votes, is_sure), most_equations);
         std::vector<const Vote*> sure;
         for (const Vote& vote : votes)
-            if (vote.indices.size() == 1 && std::ssize(sure) < most_equations) sure.push_back(&vote);
+            if (is_sure(vote) && some.takes()) sure.push_back(&vote);
         const std::vector<int> own = indices_of_several();
         const Eigen::Index first_own = Eigen::Index(numbers.size());
         const Eigen::Index unknowns = first_own + std::ssize(own) + 1;
