@@ -6,247 +6,13 @@
 #include <span>
 
 #include "oracle/causes/formula_parts.h"
+#include "oracle/causes/formula_patterns.h"
 #include "oracle/causes/formula_words.h"
 #include "oracle/program/build.h"
 
 namespace tilescope {
 
 namespace {
-
-/// A name for formulas, each part of which that differs is one of its patterns. A pattern is words, one for each factor, term or
-/// condition; `-` or `/` before a word: that is subtracted, or divided by. `1`: nothing.
-///   rescale                     a read of that array, the axis or the size; descale_*: of an array that begins so; operand: Q, K, V or dO
-///   exp cast max sum            a call of that function, any cast, a maximum, a sum; narrow: a sum in 16 bits; minus, product: a difference,
-///                               factors
-///   < <j <v <# <i <end same<    a comparison: any, of axes, of values, with a number, of a row without one, of axes but the row, one of the
-///                               same direction
-///   : % %block                  whole / whole, a rest, a rest by the block of the axis
-///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
-///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
-///                               state; [bshd] [flat]: by the number of the element; [flat moved]: by one
-///                               beside it; []: whatever it is
-///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
-///   +# bound constant cap       a number that is added, that is a least value, that stands there alone, that is the soft cap
-///   one                         the number 1 that stands there alone
-///   uncast cut_off              what was cast, and what lacks the last bits
-///   p~ ? *                      p or what takes it, anything, any number of anything
-struct FormulaName {
-    std::string_view name;
-    std::string_view stages;  ///< `load`: of an operand, as a stage or as an input
-    /// Words of what the part stands in, or beside; `!word`: of none. `from`: it is what the state begins with. `causal`: the
-    /// mask is; `windowed`: it has a window, and is not causal. `also`: beside another part.
-    std::string_view around;
-    std::string_view was;
-    std::string_view is;
-    /// Axes that its condition may take; `-`: it has none; empty: either. `lanes`: it leaves one of each period out.
-    std::string_view where = {};
-};
-
-constexpr FormulaName names[] = {
-    // Inputs of other heads.
-    {"descale_v_of_other_head", "acc o", "", "descale_v", "[h]"},
-    {"descale_v_of_other_head", "acc o", "", "descale_v", "[flat moved]"},
-    {"descale_of_other_head", "*", "", "descale_*", "[h]"},
-    {"descale_of_other_head", "*", "", "descale_*", "[flat moved]"},
-    {"alibi_of_other_head", "*", "", "slope", "[h]"},
-    {"sink_of_other_head", "*", "", "sink", "[h]"},
-    {"bias_of_other_head", "*", "", "bias", "[h]"},
-    {"bias_of_other_head", "*", "", "bias", "[b]"},
-    // Loads.
-    {"bshd_as_bhsd", "load", "", "operand", "[bshd]"},
-    {"kv_head_modulo", "load", "", "operand", "[h %]"},
-    {"other_kv_head", "load", "", "operand", "[h]"},
-    {"other_batch", "load", "", "operand", "[b]"},
-    {"rows_not_loaded", "load", "", "operand", "[j block]", "i j"},
-    {"other_kv_tile", "load", "", "operand", "[j block]"},
-    {"other_kv_tile", "load", "", "operand", "[j %block]"},
-    {"rows_shifted", "load", "", "operand", "[i moved]"},
-    {"rows_shifted", "load", "", "operand", "[j moved]", "-"},
-    {"rows_zeroed", "load", "", "?", "0", "-"},
-    {"rows_zeroed", "load", "", "?", "0", ">= i j"},
-    {"rows_not_loaded", "load", "", "?", "0", "b h i j"},
-    {"head_dim_truncated", "load", "", "?", "0", ">= d e"},
-    {"operand_precision", "load", "", "?", "cast"},
-    {"codes_not_decoded", "load", "", "?", "0", "<"},
-    {"codes_not_decoded", "load", "", "1", "0"},
-    {"operand_transposed", "load", "", "operand", "[transposed]"},
-    {"columns_permuted", "load", "", "operand", "[d ^]"},
-    {"columns_permuted", "load", "", "operand", "[e ^]"},
-    {"operand_addresses", "load", "", "operand", "[]"},
-    {"kv_head_modulo", "load", "also", "descale_*", "[h %]"},
-    {"other_kv_head", "load", "also", "descale_*", "[h]"},
-    {"other_batch", "load", "also", "descale_*", "[b]"},
-    {"descale_missing", "q k v s", "", "descale_*", "1"},
-    {"descale_twice", "q k v s", "", "1", "descale_*"},
-    {"descale_v_missing", "acc o", "", "descale_v", "1"},
-    {"descale_v_twice", "acc o", "", "1", "descale_v"},
-    // Scores.
-    {"cap_missing", "s x", "", "tanh *", "sum *"},
-    {"cap_missing", "s x", "", "tanh *", "s *"},
-    {"cap_after_mask", "s x", "", "inf", "cap"},
-    {"non_finite_replaced", "s x p u", "", "inf", "#"},
-    {"alibi_missing", "s x", "", "slope~ -slope~", "1"},
-    {"alibi_sign", "s x", "slope", "1", "-1"},
-    {"alibi_sign", "s x", "", "slope~ -slope~", "-slope~ slope~"},
-    {"alibi_scaled", "s x", "slope", "1", "#"},
-    {"alibi_offset", "s x", "slope", "1", "+#"},
-    {"alibi_offset", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
-    {"alibi_offset", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
-    {"alibi_offset", "s x", "slope", "whole_kv -whole_q", "1"},
-    {"bias_missing", "s x", "", "bias", "1"},
-    {"bias_before_scale", "s x", "bias", "1", "scale"},
-    {"scale_missing", "s x", "!bias !slope", "1", "/scale"},
-    {"scale_twice", "s x", "!bias !slope", "1", "scale"},
-    {"scale_inverted", "s x", "!bias !slope", "1", "/scale^2"},
-    {"scale_of_padded_head_dim", "s x", "!bias !slope", "1", "padded"},
-    {"k_not_transposed", "s", "sum", "k", "[transposed]"},
-    {"wrong_leading_dimension", "s", "sum", "k", "[pitch]"},
-    {"scores_of_other_tile", "s", "sum", "k", "[j block]"},
-    {"fragment_filled_linearly", "s", "sum", "?", "[d bits]"},
-    {"one_lane_only", "s", "", "sum *", "0", "j lanes"},
-    {"one_lane_only", "s", "sum", "*", "0", "d j lanes"},
-    {"first_fragment_only", "s", "", "sum *", "0", "i j"},
-    {"k_slice_missing", "s", "sum", "*", "0", "<> d"},
-    {"head_dim_truncated", "s", "sum", "*", "0", ">= d"},
-    {"k_slice_missing", "s", "sum", "*", "0", "d"},
-    {"half_scores", "s", "!sum", "?", "cast"},
-    {"half_scores", "s", "", "sum", "narrow"},
-    {"score_constant", "s x", "!bias !slope", "1", "#", "-"},
-    // Masks.
-    {"causal_top_left", "s x", "<", "seqlen_kv -seqlen_q", "1"},
-    {"causal_top_left", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
-    {"causal_top_left", "s x", "<", "whole_kv -whole_q", "1"},
-    {"causal_top_left", "s x", "slope", "whole_kv -whole_q", "1"},
-    {"causal_bottom_right", "s x", "<", "1", "seqlen_kv -seqlen_q"},
-    {"causal_bottom_right", "s x", "slope", "1", "seqlen_kv -seqlen_q"},
-    {"mask_tile_local", "s x", "<", "*", "%block"},
-    {"mask_row_of_group", "s x", "<", "i", ":~"},
-    {"kv_tile_skipped", "s", "", "?", "inf", "block"},
-    {"mask_elsewhere", "s", "", "?", "inf"},
-    {"causal_ignored", "s x", "causal", "<i *", "1"},
-    {"window_ignored", "s x", "", "<# *", "1"},
-    {"window_ignored", "s x", "windowed", "<j *", "1"},
-    {"window_shifted", "s x", "< #", "1", "+#"},
-    {"window_shifted", "s x", "< <#", "#", "#"},
-    {"window_shifted", "s x", "windowed", "<j", "same<"},
-    {"window_shifted", "s x", "", "<#", "same<"},
-    {"diagonal_shifted", "s x", "<", "1", "+#"},
-    {"diagonal_shifted", "s x", "", "<j", "same<"},
-    // Maxima.
-    {"m_not_carried", "m", "", "m", "1"},
-    {"m_in_other_base", "m", "", "1", "log2e"},
-    {"m_in_other_base", "m", "", "1", "/log2e"},
-    {"m_of_part_of_row", "m", "max", "?", "inf", "j"},
-    {"m_of_part_of_row", "m", "max", "s", "[j]"},
-    {"m_of_several_rows", "m", "", "1", "^~ *"},
-    {"sink_missing", "m", "from", "sink", "inf"},
-    {"sink_missing", "l", "from", "?", "0"},
-    {"sink_scaled", "m", "from sink", "1", "scale"},
-    {"sink_scaled", "m", "from sink", "1", "/scale"},
-    {"sink_twice", "l", "from", "?", "2"},
-    {"sink_twice", "l", "", "one", "2"},
-    {"m_starts_at", "m", "from", "?", "#"},
-    // Probabilities.
-    {"lse_of_other_base", "p", "lse", "1", "log2e"},
-    {"lse_of_other_base", "p", "lse", "1", "/log2e"},
-    {"exp_base", "*", "", "exp", "exp2"},
-    {"exp_base", "*", "", "exp2", "exp"},
-    {"exp_base", "p", "exp", "1", "log2e"},
-    {"exp_base", "p", "exp", "1", "/log2e"},
-    {"exp_base", "p", "exp2", "1", "log2e"},
-    {"exp_base", "p", "exp2", "1", "/log2e"},
-    {"p_flushed", "p u", "", "?", "0", "<"},
-    {"exp_clamped", "p u", "exp", "*", "constant", "<"},
-    {"exp_clamped", "p u", "", "1", "bound"},
-    {"exp_clamped", "p u", "", "?", "constant", "<"},
-    {"exponent_rounded", "p u", "exp", "*", "cast"},
-    {"exponent_rounded", "p u", "exp2", "*", "cast"},
-    {"undeclared_cast", "p u", "!exp !exp2", "?", "cast", "-"},
-    {"inf_minus_inf", "p u", "", "<v", "1"},
-    {"cast_truncated", "p u acc o", "", "cast", "cut_off"},
-    {"cast_truncated", "p u acc o", "", "?", "cut_off"},
-    {"p_of_old_max", "p u", "exp", "m", "[before]"},
-    {"p_of_old_max", "p u", "exp2", "m", "[before]"},
-    {"p_scale_missing", "p u", "exp", "+#", "1"},
-    {"p_scale_missing", "p u", "exp2", "+#", "1"},
-    {"p_scale_missing", "p u", "", "1", "/p_scale"},
-    {"masked_p_not_zero", "p u", "", "0", "#"},
-    // Sums.
-    {"l_not_rescaled", "l", "", "rescale", "1"},
-    {"l_rescaled_twice", "l", "", "1", "rescale"},
-    {"l_rescaled_inversely", "l", "exp", "1", "-1"},
-    {"l_rescaled_inversely", "l", "", "rescale", "/rescale"},
-    {"l_not_carried", "l", "", "rescale", "0"},
-    {"l_not_carried", "l", "", "rescale~", "1"},
-    {"l_starts_at", "l", "", "rescale~", "one", "block"},
-    {"l_starts_at", "l", "", "rescale~", "#", "block"},
-    {"tile_not_rescaled", "l acc", "", "to_m", "1"},
-    {"l_starts_at", "l", "from", "?", "#"},
-    {"l_counted_n_times", "l", "!exp !exp2", "1", "#", "-"},
-    {"l_of_part_of_row", "l", "sum", "*", "0", "j"},
-    {"l_of_cast_p", "l", "sum", "?", "cast", "-"},
-    {"l_of_several_rows", "l", "", "1", "^~ *"},
-    {"l_of_uncast_p", "l", "sum", "?", "uncast", "-"},
-    {"l_floored", "l", "!sum", "*", "constant", "<"},
-    {"l_floored", "l", "!sum", "1", "bound"},
-    // The accumulator.
-    {"acc_not_rescaled", "acc", "", "rescale", "1"},
-    {"acc_rescaled_twice", "acc", "", "1", "rescale"},
-    {"acc_rescaled_inversely", "acc", "exp", "1", "-1"},
-    {"acc_rescaled_inversely", "acc", "", "rescale", "/rescale"},
-    {"not_multiplied_with_l", "acc", "", "l*", "1"},
-    {"acc_not_carried", "acc", "", "rescale", "0"},
-    {"acc_not_carried", "acc", "", "rescale~", "1"},
-    {"v_of_other_tile", "acc", "sum", "v", "[j block]"},
-    {"v_not_transposed", "acc", "sum", "v", "[transposed]"},
-    {"v_wrong_leading_dimension", "acc", "sum", "v", "[pitch]"},
-    {"p_of_other_tile", "acc", "sum", "p", "[j block]"},
-    {"p_of_other_tile", "acc", "sum", "p", "[j %block]"},
-    {"fragment_filled_linearly", "acc", "sum", "?", "[j bits]"},
-    {"pv_slice_missing", "acc", "sum", "*", "0", "j"},
-    {"half_accumulator", "acc", "!sum", "?", "cast"},
-    {"half_accumulator", "acc", "", "sum", "narrow"},
-    {"p_scale_left", "acc o", "", "1", "p_scale"},
-    {"p_scale_left", "acc o", "", "1", "/p_scale"},
-    {"uncast_p_multiplied", "acc", "sum", "?", "uncast", "-"},
-    // Outputs.
-    {"not_normalised", "o o_of", "", "/l*", "1"},
-    {"double_normalised", "o o_of", "", "1", "/l*"},
-    {"epsilon_in_denominator", "o o_of", "l*", "1", "+#"},
-    {"sink_missing_in_denominator", "o total", "", "sink~", "1"},
-    {"split_base_mixed", "lse_of", "", "1", "log2e"},
-    {"split_base_mixed", "lse_of", "", "1", "/log2e"},
-    {"splits_averaged", "lse_of", "", "?", "0"},
-    {"splits_averaged", "lse_of", "", "<v", "1"},
-    {"splits_averaged", "lse_of", "", "1", "0"},
-    {"splits_averaged", "o", "sum", "exp", "#"},
-    {"splits_averaged", "o", "sum", "exp2", "#"},
-    {"split_dropped", "lse_of", "", "?", "inf", "z"},
-    {"o_of_other_head", "o", "", "*", "[h]"},
-    {"o_of_other_head", "o", "< also", "*", "[h]"},
-    {"zero_row_convention", "o lse", "", "<v", "1", "-"},
-    {"zero_row_convention", "o", "", "0", "inf"},
-    {"zero_row_convention", "lse", "", "inf", "inf"},
-    {"o_precision", "o dq dk dv", "!product !sum", "?", "cast"},
-    {"output_constant", "o dq dk dv", "", "1", "#", "-"},
-    {"output_constant", "o", "< also", "1", "#", "-"},
-    {"lse_in_other_base", "lse", "!m !log", "1", "log2e"},
-    {"lse_in_other_base", "lse", "!m !log", "1", "/log2e"},
-    {"lse_sign", "lse", "", "1", "-1"},
-    {"lse_without_max", "lse", "", "m", "1"},
-    {"lse_without_sum", "lse", "", "log", "1"},
-    {"lse_without_log", "lse", "", "log", "l"},
-    {"lse_sink_missing", "lse total", "", "sink~", "1", "-"},
-    // Gradients.
-    {"delta_missing", "ds", "", "-delta", "1"},
-    {"delta_added", "ds", "", "-delta", "delta"},
-    {"cap_derivative_missing", "ds", "", "minus", "1"},
-    {"o_of_other_row", "delta", "", "o", "[i]"},
-    {"o_of_other_row", "delta", "", "o", "[h]"},
-    {"group_not_summed", "dk dv", "sum", "*", "0", "n"},
-    {"group_of_other_heads", "dk dv", "sum", "?", "[g exchanged]"},
-    {"not_transposed", "dk dv", "sum", "?", "[transposed]"},
-};
 
 /// Numbers that stand alone, are added or are least values are different words.
 bool is_of_kind(ProgramOp joined_by, std::string_view word) {
@@ -480,10 +246,10 @@ const FormulaName* row_of_formula(const Program& program, const Problem& problem
     const Named named{program, problem, p_scale, formula};
     const std::vector<FormulaPart> parts = changed_parts_of(program, formula.declared, formula.becomes);
     if (parts.empty()) return nullptr;
-    for (const FormulaName& name : names) {
+    for (const FormulaName& name : formula_patterns()) {
         if (has_word(name.around, "also") || !named.is(name, parts.front())) continue;
         const auto is_it = [&](const FormulaPart& part) {
-            return std::ranges::any_of(names, [&](const FormulaName& other) {
+            return std::ranges::any_of(formula_patterns(), [&](const FormulaName& other) {
                 return other.name == name.name && named.is(other, part);
             });
         };
@@ -506,7 +272,7 @@ bool lacks_guard(const Program& program, int declared, int becomes) {
 
 std::vector<std::string_view> names_of_formulas() {
     std::vector<std::string_view> all;
-    for (const FormulaName& row : names) all.push_back(row.name);
+    for (const FormulaName& row : formula_patterns()) all.push_back(row.name);
     return all;
 }
 

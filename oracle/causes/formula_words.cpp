@@ -195,17 +195,19 @@ bool is_in_order(const Program& program, const ProgramNode& was, const ProgramNo
     return true;
 }
 
-/// Whether it is the element's own number but for one that is added, around the end of the array or not.
-bool is_own_number_moved(const Program& program, const ProgramNode& was, const ProgramNode& is) {
+/// Whether it is the element's own number but for one that is added, around the end of the array or not, and the
+/// innermost index that this moves takes the axis.
+bool is_own_number_moved(const Program& program, const ProgramNode& was, const ProgramNode& is,
+                         std::string_view axis) {
     int number = is.list[0];
     if (program.node(number).op == ProgramOp::rest) number = program.node(number).of[0];
     const ProgramNode& sum = program.node(number);
     const bool is_moved = (sum.op == ProgramOp::plus || sum.op == ProgramOp::minus) &&
                           program.node(sum.of[1]).op == ProgramOp::number;
     const std::vector<int> indices = indices_in_number(program, is_moved ? sum.of[0] : number);
-    return is_moved && std::ranges::equal(was.list | std::views::reverse, indices, [&](int one, int other) {
-               return are_alike(program, one, other);
-           });
+    return is_moved && takes_word(program, was.list.back(), axis) &&
+           std::ranges::equal(was.list | std::views::reverse, indices,
+                              [&](int one, int other) { return are_alike(program, one, other); });
 }
 
 }  // namespace
@@ -247,12 +249,10 @@ bool is_word_of_both(const Program& program, const Problem& problem, int was_num
     if (axis == "before")
         return is.state == ProgramState::before && was.state != is.state && was.list == is.list;
     if (is.is_flat) {
-        if (by == "moved") return axis == "flat" && is_own_number_moved(program, was, is);
+        if (by == "moved") return is_own_number_moved(program, was, is, axis);
         const bool is_bshd = is_in_order(program, was, is, {3, 1, 2, 0});
         const bool is_transposed = is_in_order(program, was, is, {2, 3, 1, 0});
-        return axis == (is_bshd         ? "bshd"
-                        : is_transposed ? "transposed"
-                                        : "flat");
+        return axis == (is_bshd ? "bshd" : is_transposed ? "transposed" : "flat");
     }
     std::vector<std::size_t> changed;
     for (std::size_t i = 0; i < was.list.size(); ++i)

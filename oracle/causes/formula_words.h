@@ -9,7 +9,7 @@
 
 namespace tilescope {
 
-// Words of the patterns that name formulas: formula_names.cpp says what each of them is.
+// Words of the patterns that name formulas: formula_patterns.h says what each of them is.
 
 /// The word that a text begins with, which is taken off it.
 std::string_view next_word(std::string_view& words);

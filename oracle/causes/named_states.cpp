@@ -1,5 +1,5 @@
 // Names for formulas of maxima, probabilities, sums, outputs and gradients in the place of declared ones: what each means, and where to
-// look. formula_names.cpp has which formulas they are.
+// look. formula_patterns.cpp has which formulas they are.
 
 #include "oracle/causes/table.h"
 

@@ -250,19 +250,13 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
 
 /// One element tells it, which is too few for a formula.
 std::vector<Candidate> lse_in_other_base(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    for (const LogBase base : {LogBase::two, LogBase::e}) {
-        if (evidence.units().lse_log_base == base) continue;
-        const double factor = base == LogBase::two ? std::numbers::log2e : std::numbers::ln2;
-        candidates.push_back(
-            {{{"base", base == LogBase::two ? "2 where e is declared" : "e where 2 is declared"}},
-             {.result = [=](const SearchedTile&, Estimate& lse) {
-                 lse.value *= factor;
-                 lse.error *= factor;
-                 lse.error += 2 * u_f32 * lse.value.cwiseAbs();
-             }}});
-    }
-    return candidates;
+    const bool is_two = evidence.units().lse_log_base == LogBase::two;
+    const double factor = is_two ? std::numbers::ln2 : std::numbers::log2e;
+    const auto change = [=](const SearchedTile&, Estimate& lse) {
+        lse.value *= factor;
+        lse.error = factor * lse.error + 2 * u_f32 * lse.value.cwiseAbs();
+    };
+    return {{{{"base", is_two ? "e where 2 is declared" : "2 where e is declared"}}, {.result = change}}};
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ bool are_rows_alike(const Evidence& evidence) {
 /// Of a list of the tiles, or of the rows, that diverge, in parameters. What a word tells costs one for each step; a
 /// longer list its bits.
 int cost_of_list(const Evidence& evidence, Scope scope) {
-    constexpr double bits_of_parameter = 16;
+    constexpr double bits_of_scope_parameter = 16;
     if (scope != Scope::bad_rows || are_rows_alike(evidence)) return int(scope);
     std::int64_t bad = 0;
     std::int64_t all = 0;
@@ -100,7 +100,7 @@ int cost_of_list(const Evidence& evidence, Scope scope) {
         bad += std::ranges::count(seen.bad_rows, true);
         all += std::ssize(seen.bad_rows);
     }
-    return int(scope) + int(choice_bits(bad, all) / bits_of_parameter);
+    return int(scope) + int(choice_bits(bad, all) / bits_of_scope_parameter);
 }
 
 /// The widest scope in which next to nothing is left.

@@ -76,33 +76,12 @@ class MistakeSearch {
     bool is_kept_wider() const { return searched_.is_kept_wider(); }
 
     FoundMistakes run() {
-        std::vector<bool> there(program_.arrays.size());
-        for (std::size_t i = 0; i < there.size(); ++i)
-            there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
-        for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
         // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
         const SolvedRewrites solved(searched_);
         std::vector<ProgramRewrite> of_all = solved.all();
         price(of_all);
         try_out(of_all);
-        std::vector<ProgramRewrite> rewrites;
-        // Of as short ones those of the stage itself first.
-        for (const int stage : searched_.rewritten() | std::views::reverse) {
-            for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
-                rewrites.push_back(std::move(rewrite));
-        }
-        for (const auto& [stage, stored] : searched_.known()) {
-            const auto takes_it = [&, of = stage](int reader) {
-                return reads(program_, program_.array(reader).value, of);
-            };
-            const bool begins_it = program_.array(stage).over >= 0 && stage < searched_.wrong() &&
-                                   std::ranges::any_of(searched_.rewritten(), takes_it);
-            if (!begins_it) continue;
-            for (ProgramRewrite& rewrite : rewrites_of_start(program_, searched_.call(), stage, there))
-                rewrites.push_back(std::move(rewrite));
-        }
-        for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
-            rewrites.push_back(std::move(rewrite));
+        std::vector<ProgramRewrite> rewrites = listed();
         price(rewrites);
         try_out(rewrites);
         if (found_.empty() && searched_.options().tells_parts && !is_cut_off_) {
@@ -126,6 +105,33 @@ class MistakeSearch {
 
         double bits() const { return mistake.bits; }
     };
+
+    /// What kernels are known to do otherwise, or may easily, in each formula.
+    std::vector<ProgramRewrite> listed() {
+        std::vector<bool> there(program_.arrays.size());
+        for (std::size_t i = 0; i < there.size(); ++i)
+            there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
+        for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
+        std::vector<ProgramRewrite> rewrites;
+        // Of as short ones those of the stage itself first.
+        for (const int stage : searched_.rewritten() | std::views::reverse) {
+            for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
+                rewrites.push_back(std::move(rewrite));
+        }
+        for (const auto& [stage, stored] : searched_.known()) {
+            const auto takes_it = [&, of = stage](int reader) {
+                return reads(program_, program_.array(reader).value, of);
+            };
+            const bool begins_it = program_.array(stage).over >= 0 && stage < searched_.wrong() &&
+                                   std::ranges::any_of(searched_.rewritten(), takes_it);
+            if (!begins_it) continue;
+            for (ProgramRewrite& rewrite : rewrites_of_start(program_, searched_.call(), stage, there))
+                rewrites.push_back(std::move(rewrite));
+        }
+        for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
+            rewrites.push_back(std::move(rewrite));
+        return rewrites;
+    }
 
     RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
         if (elements_computed() - begun_ > searched_.options().searched_elements) {

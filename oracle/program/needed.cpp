@@ -1,13 +1,13 @@
 #include "oracle/program/needed.h"
 
-#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <ranges>
+#include <span>
 #include <utility>
 
+#include "oracle/program/equations.h"
 #include "oracle/program/functions.h"
 
 namespace tilescope {
@@ -15,15 +15,9 @@ namespace tilescope {
 namespace {
 
 constexpr double open_error = std::numeric_limits<double>::infinity();
-/// Equations that are solved, for each unknown; terms of all sums of a part; ways in which some of the equations are not known.
-constexpr std::int64_t equations_per_unknown = 3;
+/// Terms of all sums of a part, and unknowns of one of its factors.
 constexpr std::int64_t most_terms = 4'000'000;
 constexpr std::int64_t most_unknowns = 512;
-constexpr std::size_t most_patterns = 8;
-
-bool is_known(Uncertain x) {
-    return std::isfinite(x.error) && std::isfinite(x.value);
-}
 
 bool has_known(const Numbers& numbers) {
     for (std::int64_t i = 0; i < numbers.size(); ++i) {
@@ -57,49 +51,6 @@ std::vector<int> joined(std::vector<int> axes, const std::vector<int>& others) {
     return axes;
 }
 
-/// What is the same along axes that it does not have, as a row sum for all columns, must be what all of these leave of it: less than each of
-/// them does. nullopt: it is one number, they contradict each other, or there are no such axes.
-std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
-    constexpr std::int64_t fewest = 8;
-    constexpr double contradicted_share = 0.02;
-    std::vector<int> axes;
-    std::vector<std::int64_t> extents;
-    for (std::size_t i = 0; i < needed.axes.size(); ++i) {
-        if (right.position_of(needed.axes[i]) < 0) continue;
-        axes.push_back(needed.axes[i]);
-        extents.push_back(needed.extents[i]);
-    }
-    if (axes.size() == needed.axes.size()) return std::nullopt;
-    Numbers low = Numbers::along(axes, extents);
-    if (low.size() < fewest) return std::nullopt;
-    Numbers high = low;
-    std::ranges::fill(low.value, -HUGE_VAL);
-    std::ranges::fill(high.value, HUGE_VAL);
-    const Walk walk(needed.axes, needed.extents);
-    const std::array<std::vector<std::int64_t>, 1> steps = {walk.steps_of(low)};
-    walk.rows(steps, [&](std::int64_t from, const std::array<std::int64_t, 1>& to) {
-        for (std::int64_t i = 0; i < walk.row_length(); ++i) {
-            const Uncertain one = needed.at(from + i);
-            if (!is_known(one)) continue;
-            const auto at = std::size_t(to[0] + i * steps[0].back());
-            low.value[at] = std::max(low.value[at], one.value - one.error);
-            high.value[at] = std::min(high.value[at], one.value + one.error);
-        }
-    });
-    std::int64_t known = 0;
-    std::int64_t contradicted = 0;
-    low.error.resize(low.value.size());
-    for (std::size_t i = 0; i < low.value.size(); ++i) {
-        const double half = (high.value[i] - low.value[i]) / 2;
-        known += std::isfinite(half) ? 1 : 0;
-        contradicted += half < 0 ? 1 : 0;
-        low.value[i] = std::isfinite(half) ? (low.value[i] + high.value[i]) / 2 : 0;
-        low.error[i] = std::isfinite(half) && half >= 0 ? half : open_error;
-    }
-    if (double(contradicted) > contradicted_share * double(known)) return std::nullopt;
-    return low;
-}
-
 /// Where x is not what it should be for both to differ by it.
 Uncertain difference(Uncertain needed, Uncertain known) {
     if (!std::isfinite(known.value)) return {0, open_error};
@@ -110,69 +61,6 @@ Uncertain ratio(Uncertain needed, Uncertain known) {
     if (!(std::abs(known.value) > known.error) || !std::isfinite(known.value)) return {0, open_error};
     return quotient_of(needed, known);
 }
-
-/// Solves sums of products for one of the factors.
-class FactorSolver {
- public:
-    /// `matrix`: a row for each equation, a column for each unknown.
-    explicit FactorSolver(Eigen::MatrixXd matrix) : matrix_(std::move(matrix)) {}
-
-    /// False: the equations do not tell, or contradict each other.
-    bool solve(const std::vector<Uncertain>& sums, std::vector<Uncertain>& unknowns) {
-        std::vector<Eigen::Index> rows;
-        for (std::size_t i = 0; i < sums.size(); ++i) {
-            if (is_known(sums[i])) rows.push_back(Eigen::Index(i));
-        }
-        if (std::int64_t(rows.size()) < matrix_.cols()) return false;
-        const std::size_t wanted = std::size_t(equations_per_unknown * matrix_.cols());
-        if (rows.size() > wanted) {
-            for (std::size_t i = 0; i < wanted; ++i) rows[i] = rows[i * rows.size() / wanted];
-            rows.resize(wanted);
-        }
-        const Solved* const solved = of(rows);
-        if (solved == nullptr) return false;
-        Eigen::VectorXd y(Eigen::Index(rows.size()));
-        Eigen::VectorXd off(y.size());
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            y(Eigen::Index(i)) = sums[std::size_t(rows[i])].value;
-            off(Eigen::Index(i)) = sums[std::size_t(rows[i])].error;
-        }
-        const Eigen::VectorXd x = solved->inverse * y;
-        const Eigen::VectorXd x_off = solved->inverse.cwiseAbs() * off;
-        // As many unknowns as equations leave nothing to hold them against.
-        const Eigen::VectorXd left = (solved->matrix * x - y).cwiseAbs();
-        std::int64_t beyond = 0;
-        for (Eigen::Index i = 0; i < left.size(); ++i)
-            beyond += left(i) <= 4 * off(i) + 1e-12 * std::abs(y(i)) ? 0 : 1;
-        if (beyond * 50 > left.size()) return false;
-        unknowns.clear();
-        for (Eigen::Index i = 0; i < x.size(); ++i) unknowns.push_back({x(i), x_off(i)});
-        return true;
-    }
-
- private:
-    struct Solved {
-        Eigen::MatrixXd matrix;
-        Eigen::MatrixXd inverse;
-    };
-
-    const Solved* of(const std::vector<Eigen::Index>& rows) {
-        const auto found = solved_.find(rows);
-        if (found != solved_.end()) return found->second.inverse.size() > 0 ? &found->second : nullptr;
-        if (solved_.size() == most_patterns) return nullptr;
-        Solved& solved = solved_[rows];
-        solved.matrix = matrix_(rows, Eigen::all);
-        Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(solved.matrix);
-        qr.setThreshold(1e-6);
-        if (qr.rank() < matrix_.cols()) return nullptr;
-        solved.inverse = qr.solve(Eigen::MatrixXd::Identity(solved.matrix.rows(), solved.matrix.rows()));
-        elements_computed() += solved.matrix.size() * matrix_.cols() / 16;
-        return &solved;
-    }
-
-    Eigen::MatrixXd matrix_;
-    std::map<std::vector<Eigen::Index>, Solved> solved_;
-};
 
 class Inversion {
  public:
@@ -553,9 +441,9 @@ class Inversion {
         std::vector<Uncertain> side(std::size_t(rows), Uncertain{});
         std::vector<Uncertain> found;
         for (std::int64_t i = 0; i < product_along(inner, shared); ++i) {
-            using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-            FactorSolver solver(
-                Eigen::Map<const RowMajor>(matrix.value.data() + i * rows * unknowns, rows, unknowns));
+            FactorSolver solver(std::span(matrix.value)
+                                    .subspan(std::size_t(i * rows * unknowns), std::size_t(rows * unknowns)),
+                                unknowns);
             for (std::int64_t r = 0; r < right_sides; ++r) {
                 const std::int64_t at = i * right_sides + r;
                 for (std::int64_t k = 0; k < rows; ++k) side[std::size_t(k)] = results.at(at * rows + k);

@@ -46,7 +46,7 @@ class Judged(TileDiffCase):
         for element in y["worst"]:
             self.assertEqual(element["got"], float(stored["y"][tuple(element["index"])]))
             self.assertAlmostEqual(element["got"] - element["expected"], 0.25, delta=0.01)
-        self.assertIn({"slot": "number", "becomes": "acc * c + 0.25"}, [c["rewrites"][0] for c in report["causes"]])
+        self.assertIn({"slot": "term", "becomes": "acc * c + 0.25"}, [c["rewrites"][0] for c in report["causes"]])
         self.assertEqual(report["search"], {"cut_off": False, "failed": []})
 
     def test_wrong_without_causes(self):

@@ -111,9 +111,10 @@ MemoryRecording with_queries(const Call& call,
 TEST(Identified, TilesThatAreCountedByTheRow) {
     const Call call = plain_call();
     const std::int64_t block = call.problem.block_m;
-    EXPECT_EQ(named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
-              "operand_addresses (q Q[b, h, 33 * (i % block_m), d] where 33 * (i % block_m) >= 0 and 33 * (i % "
-              "block_m) < 96 else 0.0)");
+    EXPECT_EQ(
+        named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
+        "operand_addresses (q Q[b, h, 33 * (i % block_m), d] where 33 * (i % block_m) >= 0 and 33 * (i % "
+        "block_m) < 96 else 0.0)");
     EXPECT_EQ(named(with_queries(
                   call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
               "formula (q 0.0 where i % 32 >= 3 else Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d "

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <utility>
+
+#include "oracle/program/alternatives.h"
+#include "oracle/program/rewrites.h"
+
+namespace tilescope {
+
+namespace {
+
+void collect_input_reads(const Program& program, int number, std::vector<int>& reads) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read) {
+        if (!program.array(node.what).is_stage) reads.push_back(number);
+        return;
+    }
+    for (const int operand : node.of)
+        if (operand >= 0) collect_input_reads(program, operand, reads);
+}
+
+/// An index, and the dimension of an array that takes it.
+struct IndexOfLoad {
+    int index;
+    int array;
+    std::size_t dimension;
+};
+
+class LoadRewriter {
+ public:
+    LoadRewriter(Program& program, const ProgramCall& call, const std::vector<int>& stages)
+        : program_(program), call_(call), stages_(stages) {
+        for (const int stage : stages) {
+            std::vector<int> reads;
+            collect_input_reads(program, program.array(stage).value, reads);
+            for (const int read : reads) {
+                const ProgramNode& node = program.node(read);
+                for (std::size_t i = 0; i < node.list.size() && !node.is_flat; ++i)
+                    indices_.push_back({node.list[i], node.what, i});
+            }
+            reads_.push_back(std::move(reads));
+        }
+    }
+
+    std::vector<ProgramRewrite> all() {
+        std::vector<ProgramRewrite> found;
+        for (std::size_t i = 0; i < indices_.size(); ++i) {
+            const IndexOfLoad& one = indices_[i];
+            const auto is_it = [&](const IndexOfLoad& other) {
+                return are_alike(program_, one.index, other.index);
+            };
+            const bool is_first =
+                std::ranges::find_if(indices_, is_it) - indices_.begin() == std::ptrdiff_t(i);
+            const bool is_shared = std::ranges::any_of(
+                indices_, [&](const IndexOfLoad& other) { return other.array != one.array && is_it(other); });
+            if (is_first && is_shared) with_others(one, found);
+        }
+        return found;
+    }
+
+ private:
+    void with_others(const IndexOfLoad& one, std::vector<ProgramRewrite>& found) {
+        AxisSet fixed;
+        if (const int own = program_.axis_of(one.index); own >= 0) fixed.set(std::size_t(own));
+        const int extent = build_.extent_of(one.array, one.dimension, one.index);
+        for (const Alternative& other : others_.of(one.index, fixed, extent)) {
+            ProgramRewrite rewrite{.bits = 9 + other.bits, .slot = "index"};
+            for (std::size_t k = 0; k < stages_.size(); ++k) {
+                const int formula =
+                    with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
+                if (formula == program_.array(stages_[k]).value) continue;
+                if (rewrite.stage < 0) {
+                    rewrite.stage = stages_[k];
+                    rewrite.value = formula;
+                } else {
+                    rewrite.also.push_back({stages_[k], formula});
+                }
+            }
+            if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
+        }
+    }
+
+    int with_index(int formula, const std::vector<int>& reads, int index, int instead) {
+        const auto is_it = [&](int other) { return are_alike(program_, index, other); };
+        for (const int read : reads) {
+            ProgramNode node = program_.node(read);
+            if (node.is_flat || std::ranges::none_of(node.list, is_it)) continue;
+            std::ranges::replace_if(node.list, is_it, instead);
+            formula = build_.with_node(formula, read, build_.add(std::move(node)));
+        }
+        return formula;
+    }
+
+    Program& program_;
+    const ProgramCall& call_;
+    const std::vector<int>& stages_;
+    ProgramBuilder build_{program_};
+    OtherIndices others_{program_, call_, build_};
+    std::vector<std::vector<int>> reads_;  ///< of each stage
+    std::vector<IndexOfLoad> indices_;
+};
+
+}  // namespace
+
+std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
+                                              const std::vector<int>& stages) {
+    return LoadRewriter(program, call, stages).all();
+}
+
+}  // namespace tilescope
