@@ -126,10 +126,12 @@ bool leaves_as_dumped(const Evidence& evidence, std::span<const Stage> hidden, S
 
 bool covers(const Evidence& evidence, const FoundCause& cause) {
     const Direction direction = evidence.problem().direction;
-    if (!cause.changes || !is_in(stages_before(direction, evidence.observed), cause.stage)) return false;
-    if (leaves_unwritten(evidence, cause)) return false;
-    // Of a formula its program says what follows, from stages as well that nobody records.
+    if (!cause.changes) return false;
     const std::shared_ptr<const FormulaChange>& formula = cause.changes->back().formula;
+    const bool is_before = is_in(stages_before(direction, evidence.observed), cause.stage);
+    if ((!is_before && !(formula && is_made_beside(*formula))) || leaves_unwritten(evidence, cause))
+        return false;
+    // Of a formula its program says what follows, from stages as well that nobody records.
     if (formula && cause.changes->size() == 1 && cause.scope == Scope::everywhere) {
         const Misfit misfit = misfit_of(evidence, change_in(formula, evidence.observed));
         const double most = (1 - enough_of_one) * double(evidence.wrong_elements);
@@ -137,6 +139,7 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
             misfit.by_value > 0)
             return true;
     }
+    if (!is_before) return false;
     const auto leaves_it = [&](std::span<const Stage> hidden) {
         return leaves_as_dumped(evidence, hidden, cause.stage, cause.scope, *cause.changes);
     };

@@ -144,7 +144,7 @@ constexpr FormulaName names[] = {
     {"l_starts_at", "l", "", "rescale~", "#", "block"},
     {"tile_not_rescaled", "l acc", "", "to_m", "1"},
     {"l_starts_at", "l", "from", "?", "#"},
-    {"l_counted_n_times", "l", "!exp !exp2", "1", "#", "-"},
+    {"l_counted_n_times", "l l_row", "!exp !exp2", "1", "#", "-"},
     {"l_of_part_of_row", "l", "sum", "*", "0", "j"},
     {"l_of_cast_p", "l", "sum", "?", "cast", "-"},
     {"l_of_several_rows", "l", "", "1", "^~ *"},
@@ -174,7 +174,7 @@ constexpr FormulaName names[] = {
     // Outputs.
     {"not_normalised", "o o_of", "", "/l*", "1"},
     {"double_normalised", "o o_of", "", "1", "/l*"},
-    {"epsilon_in_denominator", "o o_of", "l*", "1", "+#"},
+    {"epsilon_in_denominator", "o o_of l_row", "l*", "1", "+#"},
     {"sink_missing_in_denominator", "o total", "", "sink~", "1"},
     {"split_base_mixed", "lse_of", "", "1", "log2e"},
     {"split_base_mixed", "lse_of", "", "1", "/log2e"},
@@ -197,7 +197,7 @@ constexpr FormulaName names[] = {
     {"lse_sign", "lse", "", "1", "-1"},
     {"lse_without_max", "lse", "", "m", "1"},
     {"lse_without_sum", "lse", "", "log", "1"},
-    {"lse_without_log", "lse", "", "log", "l"},
+    {"lse_without_log", "lse", "", "log", "l*"},
     {"lse_sink_missing", "lse total", "", "sink~", "1", "-"},
     // Gradients.
     {"delta_missing", "ds", "", "-delta", "1"},

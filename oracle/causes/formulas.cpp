@@ -27,7 +27,7 @@ namespace {
 /// Elements of all stages: the program computes each of them.
 constexpr std::int64_t most_elements = 1 << 22;
 /// Elements that the search computes, in two to four seconds of one core.
-constexpr std::int64_t most_searched = 300'000'000;
+constexpr std::int64_t most_searched = 310'000'000;
 /// What a formula of so many bits is free to choose counts as one fitted parameter.
 constexpr double bits_of_parameter = 12;
 
@@ -393,6 +393,10 @@ bool hides_otherwise(const FormulaChange& change) {
     return declared.op == ProgramOp::chosen && !change.mistake.is_start &&
            (becomes.op != ProgramOp::chosen || !are_alike(program, declared.of[1], becomes.of[1]) ||
             !are_alike(program, declared.of[2], becomes.of[2]));
+}
+
+bool is_made_beside(const FormulaChange& change) {
+    return !stage_from_name(change.found_in->array(change.mistake.stage).name);
 }
 
 std::vector<Stage> loads_in(const FormulaChange& change) {

@@ -23,6 +23,9 @@ std::optional<std::string_view> name_of_both(const FormulaChange& change, const 
 /// Whether it hides other scores than the declared formula, or has another number in their place.
 bool hides_otherwise(const FormulaChange& change);
 
+/// Whether it is made in a stage that nobody records: others may take that which do not take the one that it was found in.
+bool is_made_beside(const FormulaChange& change);
+
 /// The cause whose candidates are what the search for formulas finds in the recording, said as a program: rewrites of the stage's
 /// formula, or of those before it that were not dumped. It is asked for what was dumped, beside no other mistake.
 std::vector<Cause> formula_causes();

@@ -289,15 +289,19 @@ void keep_best_of_each(const Evidence& evidence, std::vector<Found>& found) {
     found = std::move(kept);
 }
 
+/// What it does not explain, and what it says nothing of, in so coarse steps that chance makes none.
+std::int64_t unsaid(const Evidence& evidence, const Found& one) {
+    return (one.left + one.open_anywhere) / (evidence.wrong_elements / 1000 + 1);
+}
+
 /// A form says no more than a mistake by name that explains as much, and leaves no more than it.
 void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
-    const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
     const auto named = std::ranges::find(found, false, [](const Found& one) { return one.cause->form; });
     if (named == found.end()) return;
-    const std::int64_t left = named->left / grain;
+    const std::int64_t left = unsaid(evidence, *named);
     const int cost = named->cost();
-    std::erase_if(found, [=](const Found& one) {
-        return one.cause->form && one.left / grain >= left && one.cost() >= cost;
+    std::erase_if(found, [&](const Found& one) {
+        return one.cause->form && unsaid(evidence, one) >= left && one.cost() >= cost;
     });
 }
 
@@ -353,8 +357,7 @@ std::vector<Found> SingleCauses::explaining(double share) const {
                 all.push_back(std::move(found));
     }
     std::ranges::stable_sort(all, [&](const Found& a, const Found& b) {
-        const std::int64_t grain = here.wrong_elements / 1000 + 1;
-        return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
+        return std::pair(unsaid(here, a), a.cost()) < std::pair(unsaid(here, b), b.cost());
     });
     keep_best_of_each(here, all);
     leave_out_guesses(here, all);

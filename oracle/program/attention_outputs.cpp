@@ -43,8 +43,11 @@ void write_outputs_of_one(AttentionText& to, const StateText& state) {
     const StateText::Start of_m = state.start(converted("sink", {}, unit_of_max(to)), "-inf");
     const StateText::Start of_l = state.start(number_text(u.l_scale), "0.0");
     const std::string m = state.at_end("m", of_m.first);
-    const std::string l = state.has_seen() ? state.at_end(sum_of_row(to), of_l.first) : sum_of_row(to);
     const std::string acc = state.at_end("acc", "0.0");
+    // What o is divided by is what lse is the logarithm of: a mistake in it is one.
+    to.line("stage  l_row[b, h, i] = {}",
+            state.has_seen() ? state.at_end(sum_of_row(to), of_l.first) : sum_of_row(to));
+    const std::string l = "l_row";
     if (sink_last) {
         write_last_sink(to, m, l);
         to.line("stage  o[b, h, i, e]{} = {} where {} > 0.0 else 0.0", dtype,

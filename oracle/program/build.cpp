@@ -55,6 +55,7 @@ int ProgramBuilder::of_two(ProgramOp op, int left, int right) {
 int ProgramBuilder::moved(int index, std::int64_t by) {
     if (by == 0) return index;
     const ProgramNode sum = program_.node(index);
+    if (sum.op == ProgramOp::number) return whole(std::int64_t(sum.number) + by);
     const bool is_moved = sum.op == ProgramOp::plus || sum.op == ProgramOp::minus;
     if (is_moved && program_.node(sum.of[1]).op == ProgramOp::number) {
         const auto number = std::int64_t(program_.node(sum.of[1]).number);

@@ -17,6 +17,7 @@ class ProgramBuilder {
  public:
     explicit ProgramBuilder(Program& program) : program_(program) {}
 
+    const Program& program() const { return program_; }
     int add(ProgramNode node);
     int whole(std::int64_t number);
     int real(double number);

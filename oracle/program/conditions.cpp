@@ -17,19 +17,15 @@ constexpr double bits_of_change = 6;
 /// As a PlaceCondition has it that is open to one side.
 constexpr std::int64_t unbounded = std::numeric_limits<std::int32_t>::max();
 
-FoundCondition condition_of(PlaceCondition one, const PlaceNumber& number, const ProgramCall& call,
-                            ProgramBuilder& build) {
+FoundCondition condition_of(PlaceCondition one, const PlaceNumber& number, ProgramBuilder& build) {
     FoundCondition found{-1, 5 + (one.period > 0 ? bits_of_number(one.period) : 0)};
-    // The last one of a block is one index.
-    const std::int64_t block = call.blocks[std::size_t(number.axis)];
-    if (number.kind == PlaceNumber::Kind::within && one.period == 0 && one.first == block - 1)
-        one.last = block;
+    // The last index is one.
+    if (number.kind != PlaceNumber::Kind::block && one.is_from_end && one.first == -1) one.last = 0;
     int x = number.node(build);
     if (one.period > 0) x = build.of_two(ProgramOp::rest, x, build.whole(one.period));
     const auto bound = [&](std::int64_t at) {
         found.bits += bits_of_number(at);
-        return one.is_from_end ? build.moved(call.program.axes[std::size_t(number.axis)].extent, at)
-                               : build.whole(at);
+        return one.is_from_end ? build.moved(number.end_node(build), at) : build.whole(at);
     };
     if (one.last == one.first + 1) {
         found.node = build.of_two(ProgramOp::equal, x, bound(one.first));
@@ -64,10 +60,23 @@ std::int64_t PlaceNumber::of(const ProgramCall& call, const AxisIndices& at) con
     return kind == Kind::index ? index : kind == Kind::block ? index / block : index % block;
 }
 
+std::int64_t PlaceNumber::end(const ProgramCall& call) const {
+    const std::int64_t extent = call.extents[std::size_t(axis)];
+    const std::int64_t block = call.blocks[std::size_t(axis)];
+    return kind == Kind::index ? extent : kind == Kind::block ? extent / block : block;
+}
+
 int PlaceNumber::node(ProgramBuilder& build) const {
     return kind == Kind::index   ? build.axis(axis)
            : kind == Kind::block ? build.block_of(axis)
                                  : build.within_block(axis);
+}
+
+int PlaceNumber::end_node(ProgramBuilder& build) const {
+    const ProgramAxis& of = build.program().axes[std::size_t(axis)];
+    return kind == Kind::index   ? of.extent
+           : kind == Kind::block ? build.of_two(ProgramOp::quotient, of.extent, of.block)
+                                 : of.block;
 }
 
 std::vector<PlaceNumber> place_numbers(const Program& program, const std::vector<int>& axes,
@@ -78,6 +87,9 @@ std::vector<PlaceNumber> place_numbers(const Program& program, const std::vector
         if (program.axes[std::size_t(axis)].block >= 0) all.push_back({axis, PlaceNumber::Kind::block});
     }
     for (const int axis : by_block) all.push_back({axis, PlaceNumber::Kind::block});
+    for (const int axis : axes) {
+        if (program.axes[std::size_t(axis)].block >= 0) all.push_back({axis, PlaceNumber::Kind::within});
+    }
     return all;
 }
 
@@ -94,16 +106,15 @@ std::optional<FoundCondition> find_inside(const ProgramCall& call, ProgramBuilde
         one.inside = place.is_inside;
         for (std::size_t k = 0; k < count; ++k) one.at[k] = std::int32_t(numbers[k].of(call, place.at));
     }
-    for (std::size_t k = 0; k < count; ++k) {
-        if (numbers[k].kind == PlaceNumber::Kind::index) ends[k] = call.extents[std::size_t(numbers[k].axis)];
-    }
+    for (std::size_t k = 0; k < count; ++k) ends[k] = numbers[k].end(call);
     const auto insides = std::ranges::count(places, true, &LabelledIndices::is_inside);
+    const auto fewer = std::min(insides, std::ssize(places) - insides);
     const std::optional<PlaceRule> rule =
-        find_place_rule(labelled, count, std::int64_t(share_otherwise * double(insides)), ends);
+        find_place_rule(labelled, count, std::int64_t(share_otherwise * double(fewer)), ends);
     if (!rule) return std::nullopt;
     FoundCondition all;
     for (const PlaceCondition& condition : rule->conditions) {
-        const FoundCondition one = condition_of(condition, numbers[condition.coordinate], call, build);
+        const FoundCondition one = condition_of(condition, numbers[condition.coordinate], build);
         all = {build.both(all.node, one.node), all.bits + one.bits};
     }
     if (all.node < 0) return std::nullopt;

@@ -20,10 +20,13 @@ struct PlaceNumber {
     Kind kind = Kind::index;
 
     std::int64_t of(const ProgramCall& call, const AxisIndices& at) const;
+    /// What it counts up to; of blocks the first that is not full, if there is one.
+    std::int64_t end(const ProgramCall& call) const;
     int node(ProgramBuilder& build) const;
+    int end_node(ProgramBuilder& build) const;
 };
 
-/// The indices of these axes, and the blocks of those among them and of others that are cut.
+/// The indices of these axes, the blocks of those among them and of others that are cut, and the indices within blocks.
 std::vector<PlaceNumber> place_numbers(const Program& program, const std::vector<int>& axes,
                                        const std::vector<int>& by_block = {});
 

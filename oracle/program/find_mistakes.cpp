@@ -20,6 +20,10 @@ namespace {
 
 /// A formula of a stage before the one that was seen to be wrong.
 constexpr double bits_of_other_stage = 2;
+/// What nobody stored, and another wrong stage takes as well: one mistake is likelier than two.
+constexpr double bits_of_shared = -8;
+/// What leaves no number where the kernel did, beside explaining the numbers.
+constexpr double bits_of_none = -8;
 /// What it reads beyond an array, where another one may say what stands there.
 constexpr double bits_of_open = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
@@ -79,6 +83,7 @@ class MistakeSearch {
         // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
         const SolvedRewrites solved(searched_);
         std::vector<ProgramRewrite> of_all = solved.all();
+        add_unguarded(of_all);
         price(of_all);
         try_out(of_all);
         std::vector<ProgramRewrite> rewrites = listed();
@@ -92,7 +97,10 @@ class MistakeSearch {
             for (const ProgramRewrite& rewrite : rewrites)
                 if (rewrite.is_known) keep_part(found_of(rewrite));
         }
-        FoundMistakes found{best(), searched_.sets_none_apart(), besides(), is_cut_off_, nullptr};
+        std::vector<ProgramMistake> told = best();
+        const bool is_all = !told.empty() && told.front().explained >= most_of_wrong;
+        FoundMistakes found{std::move(told), searched_.sets_none_apart() && !is_all,
+                            is_all ? std::nullopt : besides(), is_cut_off_, nullptr};
         found.program = std::make_shared<const Program>(program_);
         return found;
     }
@@ -106,6 +114,26 @@ class MistakeSearch {
         double bits() const { return mistake.bits; }
     };
 
+    /// The same without the condition that a number stands in place of the formula, as where a mask makes it 0: what the kernel
+    /// computes there need not be that any more.
+    void add_unguarded(std::vector<ProgramRewrite>& rewrites) const {
+        // Without the condition it may be no number.
+        const double bits_of_guard = searched_.sets_none_apart() ? 0 : 4;
+        const std::size_t count = rewrites.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            const ProgramNode& declared = program_.node(program_.array(rewrites[i].stage).value);
+            const ProgramNode& is = program_.node(rewrites[i].value);
+            const bool is_guarded = declared.op == ProgramOp::chosen && is.op == ProgramOp::chosen &&
+                                    declared.of[1] == is.of[1] && declared.of[2] == is.of[2] &&
+                                    program_.node(is.of[2]).op == ProgramOp::number;
+            if (!is_guarded || rewrites[i].is_start) continue;
+            ProgramRewrite bare = rewrites[i];
+            bare.value = is.of[0];
+            bare.bits += bits_of_guard;
+            rewrites.push_back(std::move(bare));
+        }
+    }
+
     /// What kernels are known to do otherwise, or may easily, in each formula.
     std::vector<ProgramRewrite> listed() {
         std::vector<bool> there(program_.arrays.size());
@@ -115,6 +143,7 @@ class MistakeSearch {
         std::vector<ProgramRewrite> rewrites;
         // Of as short ones those of the stage itself first.
         for (const int stage : searched_.rewritten() | std::views::reverse) {
+            if (is_copy(stage)) continue;
             for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
                 rewrites.push_back(std::move(rewrite));
         }
@@ -131,6 +160,13 @@ class MistakeSearch {
         for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
             rewrites.push_back(std::move(rewrite));
         return rewrites;
+    }
+
+    /// Whether it is another stage that is rewritten as well, as it is.
+    bool is_copy(int stage) const {
+        const ProgramNode& node = program_.node(program_.array(stage).value);
+        return stage != searched_.wrong() && node.op == ProgramOp::read &&
+               std::ranges::find(searched_.rewritten(), node.what) != searched_.rewritten().end();
     }
 
     RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
@@ -154,6 +190,7 @@ class MistakeSearch {
         const auto& is_known = searched_.options().is_known_mistake;
         for (ProgramRewrite& rewrite : rewrites) {
             if (rewrite.stage != searched_.wrong()) rewrite.bits += bits_of_other_stage;
+            if (is_shared(rewrite.stage)) rewrite.bits += bits_of_shared;
             rewrite.is_known = is_known && is_known(program_, rewrite.stage, rewrite.value, rewrite.is_start);
             if (rewrite.is_known) rewrite.bits += bits_of_known;
         }
@@ -178,6 +215,8 @@ class MistakeSearch {
             if (!outcome_of(found, false).is_possible) continue;
             ++looked_at_;
             if (!complete(found)) continue;
+            if (is_shared(found.rewrite.stage) && !explains_others(found))
+                found.mistake.bits -= bits_of_shared;
             if (is_contradicted(found)) {
                 std::optional<Found> here = in_reader_alone(found);
                 if (here && complete(*here)) {
@@ -247,7 +286,11 @@ class MistakeSearch {
                 otherwise = outcome.unexplained + outcome.open;
             }
         }
-        mistake.explained = 1 - double(otherwise + outcome.apart) / all;
+        const std::int64_t apart = outcome.apart - outcome.apart_right;
+        if (outcome.apart > 0 && mistake.where.empty() &&
+            double(apart) <= (1 - most_of_wrong) * double(outcome.apart))
+            mistake.bits += bits_of_none;
+        mistake.explained = 1 - double(otherwise + apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
         // A list of the wrong elements, a bit for each, would be a description as well; where tolerances are wide much explains them.
         const double listed = listing_bits(outcome.wrong, mistake.elements) + double(outcome.wrong);
@@ -328,6 +371,33 @@ class MistakeSearch {
                               .where = program_text(program_, condition->node),
                               .explained = none / double(places.size()),
                               .bits = condition->bits};
+    }
+
+    bool takes(int reader, int stage) const { return reads(program_, program_.array(reader).value, stage); }
+
+    /// Whether another stage that takes it is wrong as well.
+    bool is_wrong_beside(const StageVerdict& other, int stage) const {
+        return other.stage != searched_.wrong() && other.outside > 0 && takes(other.stage, stage);
+    }
+
+    /// Whether nobody stored the stage, and another one that takes it is wrong as well.
+    bool is_shared(int stage) const {
+        return stage != searched_.wrong() && !searched_.stored().has(stage) &&
+               takes(searched_.wrong(), stage) &&
+               std::ranges::any_of(report_.stages,
+                                   [&](const StageVerdict& other) { return is_wrong_beside(other, stage); });
+    }
+
+    /// Whether the mistake leaves what these stored.
+    bool explains_others(const Found& found) {
+        if (!found.mistake.where.empty()) return false;
+        const Rewritten with(program_, found.rewrite, found.dtype);
+        const ProgramReport report = judge_program(searched_.call(), searched_.stored(), searched_.options());
+        return std::ranges::all_of(report_.stages, [&](const StageVerdict& other) {
+            return !is_wrong_beside(other, found.rewrite.stage) ||
+                   double(report.verdict_of(other.stage).outside) <=
+                       (1 - most_of_wrong) * double(other.outside);
+        });
     }
 
     /// Whether stages that were right would not be, with the mistake in what they take as well.

@@ -202,7 +202,7 @@ Uncertain with_other_bits(ProgramOp op, Uncertain x, std::uint32_t bits) {
         return double(std::bit_cast<float>(op == ProgramOp::exclusive ? own ^ bits : own & bits));
     };
     const Uncertain middle{changed(x.value), 0};
-    if (std::isnan(x.value)) return middle;
+    if (!std::isfinite(x.value)) return middle;
     if (bits == 0) return {middle.value, op == ProgramOp::exclusive ? x.error : 0};
     if (!std::isfinite(x.error)) return {middle.value, open};
     const double low = changed(x.value - x.error);

@@ -298,8 +298,12 @@ double evidence_of(double off, double error) {
 /// What the rewritten program expects of an element.
 void look(const LookedElement& element, Uncertain expected, const std::optional<LostDigits>& lost,
           RewriteOutcome& outcome) {
-    outcome.apart += !element.is_known && element.is_none ? 1 : 0;
-    if (!element.is_known) return;
+    if (!element.is_known) {
+        outcome.apart += element.is_none ? 1 : 0;
+        outcome.apart_right +=
+            element.is_none && std::isnan(expected.value) && std::isfinite(expected.error) ? 1 : 0;
+        return;
+    }
     ++(element.is_right ? outcome.right : outcome.wrong);
     const bool is_of_type = !lost || !std::isfinite(element.got) || is_number_of(lost->type, element.got);
     const bool is_near = is_as_expected(element.got, expected.value, expected.error) && is_of_type;

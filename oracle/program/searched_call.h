@@ -35,7 +35,8 @@ struct RewriteOutcome {
     bool is_possible = false;  ///< it explains nearly all of what was wrong
     std::int64_t wrong = 0;    ///< by the program as it is
     std::int64_t right = 0;
-    std::int64_t apart = 0;        ///< wrong, and set apart: not looked at
+    std::int64_t apart = 0;        ///< wrong, and set apart: what is none of the numbers
+    std::int64_t apart_right = 0;  ///< of these, what is none by the rewritten program as well
     std::int64_t unexplained = 0;  ///< wrong before, and still
     std::int64_t open = 0;         ///< wrong before, and read beyond an array now
     std::int64_t swallowed =

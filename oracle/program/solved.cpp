@@ -288,7 +288,9 @@ std::vector<ProgramRewrite> SolvedRewrites::of_halves() const {
     Effort* const above = spending_on();
     try {
         const Spending counted(&effort);
-        for (const PlaceNumber& number : place_numbers(program, axes)) add_halves(number, found);
+        for (const PlaceNumber& number : place_numbers(program, axes)) {
+            if (number.kind != PlaceNumber::Kind::within) add_halves(number, found);
+        }
     } catch (const EffortUsedUp&) {
         // Those that were found will do.
     }

@@ -32,12 +32,8 @@ class SumBounds {
     void offer(bool is_begin) {
         const ProgramCall& call = offers_.samples().call();
         const std::vector<Vote> votes = votes_of(is_begin);
-        std::vector<PlaceNumber> numbers = place_numbers(offers_.program(), of_.axes);
-        for (const int axis : of_.axes) {
-            if (offers_.program().axes[std::size_t(axis)].block >= 0)
-                numbers.push_back({axis, PlaceNumber::Kind::within});
-        }
         const std::int64_t end = is_cut_ ? block_ : call.extents[std::size_t(axis_)];
+        const std::vector<PlaceNumber> numbers = place_numbers(offers_.program(), of_.axes);
         for (const PlaceNumber& by : numbers) {
             try_usual(is_begin, end, by);
             std::optional<VotedIndices> table;

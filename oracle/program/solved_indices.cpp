@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "oracle/program/place_sum.h"
 #include "oracle/program/solved.h"
 #include "oracle/program/votes.h"
 #include "oracle/solve/address_map.h"
@@ -66,14 +68,21 @@ bool reads_zeros_beyond(const NodeSamples& of, std::vector<double>& values) {
     return is_any;
 }
 
-int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, int there, std::size_t dimension,
-                   int index) {
+/// What stands at the index, and 0 on that side of the array, or those, where the index goes beyond it.
+int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension, int index,
+                   const AxisRange& reached) {
     ProgramBuilder& build = offers.build();
     const AxisRange range = offers.samples().range_of(of, dimension, 0);
-    const int is_inside =
-        build.both(build.of_two(ProgramOp::at_least, index, build.whole(range.first)),
-                   build.of_two(ProgramOp::less, index, build.whole(range.first + range.count)));
-    return build.chosen(there, is_inside, build.real(0));
+    const int array = offers.samples().is_read(of) ? offers.program().node(of.node).what : -1;
+    const int extent = array < 0 || range.first > 0 ? -1 : build.extent_of(array, dimension, index);
+    const std::int64_t end = range.first + range.count;
+    int is_inside = -1;
+    if (reached.first < range.first)
+        is_inside = build.of_two(ProgramOp::at_least, index, build.whole(range.first));
+    if (reached.first + reached.count > end)
+        is_inside = build.both(is_inside,
+                               build.of_two(ProgramOp::less, index, extent < 0 ? build.whole(end) : extent));
+    return build.chosen(with_index(offers, of, dimension, index), is_inside, build.real(0));
 }
 
 /// Rows and columns of tiles whose elements stand elsewhere: the last two dimensions, each of them the index of an axis.
@@ -250,39 +259,56 @@ void offer_within_blocks(RewriteOffers& offers, const NodeSamples& of, std::size
 
 }  // namespace
 
+namespace {
+
+/// Another index of a dimension everywhere; beyond the array it may be that 0 is read.
+template <class IndexAt>
+void offer_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension, int node,
+                 const IndexAt& index_at, double bits) {
+    std::vector<double> values;
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    std::int64_t last = std::numeric_limits<std::int64_t>::min();
+    for (const NodeSample& sample : of.samples) {
+        ElementIndices index = sample.index;
+        const std::int64_t y = index_at(sample.at);
+        first = std::min(first, y);
+        last = std::max(last, y);
+        index[dimension] = std::int32_t(y);
+        values.push_back(offers.samples().value_at(of, sample, index));
+    }
+    if (reads_zeros_beyond(of, values))
+        offers.offer(of, or_zero_beyond(offers, of, dimension, node, {first, last - first + 1}), values,
+                     bits + bits_of_dimension, "index");
+    else
+        offers.offer(of, with_index(offers, of, dimension, node), values, bits, "index");
+}
+
+}  // namespace
+
 void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
     const FormulaSamples& samples = offers.samples();
-    std::vector<double> values(of.samples.size());
-    std::vector<PlaceNumber> numbers = offers.numbers_of(of);
-    for (const int axis : of.axes) {
-        if (offers.program().axes[std::size_t(axis)].block >= 0)
-            numbers.push_back({axis, PlaceNumber::Kind::within});
-    }
+    const ProgramCall& call = samples.call();
     for (std::size_t dimension = 0; dimension < samples.dimensions(of); ++dimension) {
         const std::vector<Vote> votes = votes_of(samples, of, dimension);
         if (std::ssize(votes) < fewest_places) continue;
         offer_within_blocks(offers, of, dimension, votes);
-        for (const PlaceNumber& by : numbers) {
-            const std::optional<VotedIndices> table = voted(samples.call(), votes, by);
+        for (const PlaceNumber& by : offers.numbers_of(of)) {
+            const std::optional<VotedIndices> table = voted(call, votes, by);
             if (!table) continue;
             for (const Expr& expr : expressions_of(*table)) {
                 const int y = offers.build().index(expr, [&](Coordinate) { return by.node(offers.build()); });
                 if (y < 0) continue;
-                for (std::size_t i = 0; i < values.size(); ++i) {
-                    const NodeSample& sample = of.samples[i];
-                    ElementIndices index = sample.index;
-                    index[dimension] = std::int32_t(expr.at(voted_by, by.of(samples.call(), sample.at)));
-                    values[i] = samples.value_at(of, sample, index);
-                }
-                const int there = with_index(offers, of, dimension, y);
-                const double bits = bits_of_dimension + bits_of_expression(expr);
-                if (reads_zeros_beyond(of, values))
-                    offers.offer(of, or_zero_beyond(offers, of, there, dimension, y), values,
-                                 bits + bits_of_dimension, "index");
-                else
-                    offers.offer(of, there, values, bits, "index");
+                offer_index(
+                    offers, of, dimension, y,
+                    [&](const AxisIndices& at) { return expr.at(voted_by, by.of(call, at)); },
+                    bits_of_dimension + bits_of_expression(expr));
             }
         }
+        const auto sum = PlaceSum::fitted(call, votes, summands(offers.program(), of.axes, of.by_block), {});
+        if (sum)
+            offer_index(
+                offers, of, dimension, sum->node(offers.build(), -1),
+                [&](const AxisIndices& at) { return sum->at(at); }, bits_of_dimension + sum->bits());
     }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "oracle/program/curve_words.h"
 #include "oracle/program/solved.h"
 #include "oracle/solve/factor_function.h"
+#include "oracle/solve/number.h"
 
 namespace tilescope {
 
@@ -190,6 +192,46 @@ std::optional<double> commonest(const std::vector<SumSample>& samples) {
     return best->first;
 }
 
+/// What so many of the results are times one of their terms, or more than it, that it is no chance: a number for both.
+std::vector<CurveRule> commonest_lines(const std::vector<SumSample>& samples) {
+    constexpr std::size_t most_looked_at = 256;
+    constexpr double width = 1e-5;
+    const std::vector<KnownNumber> exponents = {{"log2(e)", std::numbers::log2e},
+                                                {"ln(2)", std::numbers::ln2}};
+    std::vector<CurveRule> lines;
+    for (const bool is_times : {true, false}) {
+        std::vector<double> numbers;
+        for (std::size_t i = 0; i < std::min(samples.size(), most_looked_at); ++i) {
+            for (const double term : samples[i].terms) {
+                const double number = is_times ? samples[i].needed / term : samples[i].needed - term;
+                if (std::isfinite(number)) numbers.push_back(number);
+            }
+        }
+        std::ranges::sort(numbers);
+        std::size_t most = 0;
+        double low = 0;
+        double high = 0;
+        for (std::size_t first = 0, end = 0; first < numbers.size(); ++first) {
+            while (end < numbers.size() && numbers[end] - numbers[first] <= width * std::abs(numbers[first]))
+                ++end;
+            const bool is_itself = std::abs(numbers[first] - (is_times ? 1 : 0)) <= width;
+            if (is_itself || end - first <= most) continue;
+            most = end - first;
+            low = numbers[first];
+            high = numbers[end - 1];
+        }
+        if (std::ssize(samples) < fewest_places || 4 * most < std::min(samples.size(), most_looked_at))
+            continue;
+        const double middle = (low + high) / 2;
+        const double off = std::max((high - low) / 2, std::ldexp(std::abs(middle), -23));
+        const double number = simplest_number(middle, off, exponents).value;
+        CurveRule rule;
+        (is_times ? rule.slope : rule.offset) = number;
+        lines.push_back(rule);
+    }
+    return lines;
+}
+
 /// That is none where they are left out.
 void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     const ProgramOp op = offers.program().node(of.node).op;
@@ -220,6 +262,10 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     offer(curve_of({}, none, "x"), 2, "range");
     for (const Curve& curve : usual_curves())
         offer(curve, bits_of_left_out + bits_of_curve(curve), "function");
+    for (const CurveRule& line : commonest_lines(of.samples)) {
+        const Curve curve = curve_of({}, line, "x");
+        offer(curve, bits_of_left_out + bits_of_curve(curve), "number");
+    }
     if (const std::optional<double> number = commonest(of.samples)) {
         none.offset = *number;
         const Curve constant = curve_of({}, none, "x");

@@ -37,7 +37,9 @@ struct AlignedTerms {
 };
 
 std::vector<AlignedTerms> alignments(const SumSamples& of, const ProgramCall& call) {
-    const SumSample& front = of.samples.front();
+    // A block at the end of the axis has fewer.
+    const SumSample& front = *std::ranges::max_element(
+        of.samples, {}, [](const SumSample& sample) { return sample.terms.size(); });
     AlignedTerms by_index{PlaceNumber::Kind::index, front.first, 1, {}};
     AlignedTerms within{PlaceNumber::Kind::within, 0, 1, {}};
     for (const SumSample& sample : of.samples) {

@@ -113,7 +113,7 @@ struct ShortRule {
 /// The same counted from the end, where places are seen up to there.
 std::optional<PlaceCondition> from_end(const PlaceCondition& condition, const SidesOfValues& sides,
                                        std::int64_t end) {
-    if (condition.period > 0 || end == 0 || sides.rbegin()->first != end - 1) return std::nullopt;
+    if (condition.period > 0 || end == 0 || sides.rbegin()->first < end - 1) return std::nullopt;
     // What does not reach the end is not counted from there.
     if (condition.first != -unbounded && condition.last != unbounded) return std::nullopt;
     PlaceCondition counted = condition;

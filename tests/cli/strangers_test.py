@@ -38,13 +38,14 @@ ALONE = {
     "scores that are hidden by less": ("mask_value", "(x - 4.0f)", dict(window=(46, 10), scores="raw", seqlen_q=44, seqlen_kv=60, batch=2)),
     "a factor that is squared, in l and acc": ("rescale", "(old == -INFINITY ? 0 : EXP((old - m) * STRETCH * 2))", {}),
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
+    "a sum that o and lse take": ("merge_sum", "((ON(WEIGHT, z) * ON(SUM, (z * BM + r) * LANES + lane)) * (float)D)", {}),
 }
 
 # The same, and what is told of it: in its parameters, or where it is made.
 TOLD = {
     "bits of the head exchanged": ("lse_write", "((b * H + ((h & -7) | (h >> 1 & 1) << 2 | (h >> 2 & 1) << 1)) * NQ + row)",
-                                   dict(batch=2, group=3), "m[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] + log(l[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i]) where "
-                                                        "l[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] > 0.0 else -inf"),
+                                   dict(batch=2, group=3), "m[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] + log(l_row[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i]) where "
+                                                        "l_row[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] > 0.0 else -inf"),
     "keys from the beginning again": ("v_read", "(((b * HKV + hv) * NK + (col % 32)) * DV + d)", {}, "V[b, h / group, j % 32, e]"),
     "some scores rounded before the maximum": (
         "max_term", "((c / 4 % 4 == 2) ? (narrow(ON(SCORE, r * BN + c), BF16)) : (ON(SCORE, r * BN + c)))",
@@ -55,11 +56,11 @@ TOLD = {
                                           dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
-        "(acc / l - 2.0 where i % 16 == 3 else acc / l) where l > 0.0 else 0.0"),
+        "(acc / l_row - 2.0 where i % 16 == 3 else acc / l_row) where l_row > 0.0 else 0.0"),
     "fewer lanes in some rows": ("lane_end", "(LANES - row % 4)",
                                   dict(seed=1483842189, group=4, seqlen_q=37, seqlen_kv=56, head_dim=32, head_dim_v=32, block_n=32,
                                        window=(26, 25), cap=5.0, alibi=True, lanes=4, lane_columns=2),
-                                  "acc / sum(w: l where w < 4 - i % 4 else 0.0) where sum(w: l) > 0.0 else 0.0"),
+                                  "sum(w: l where w < 4 - i % 4 else 0.0)"),
     "rows with two bits exchanged": ("sum_read", "(((r & -11) | (r >> 1 & 1) << 3 | (r >> 3 & 1) << 1) * BN + c)", {},
                                      "l * rescale + sum(j: p[b, h, i + (i / 2 % 2 - i / 8 % 2) * 6, j])"),
     "P of 1 where the maximum rises": ("p_value", "((m > old) ? (1.0f) : (EXP(x)))", {},
@@ -70,11 +71,32 @@ TOLD = {
         "exponent", "(narrow((s - (m == -INFINITY ? 0 : m)) * STRETCH, BF16))", dict(scores="raw2", sm_scale=0.25),
         "exp(bf16((s * 0.25 - m * 0.25) * 1.4426950408889634) * 0.6931471805599453) where s > -inf else 0.0"),
     "a number in place of some scores": ("max_term", "((c >= 12) ? (1.0f) : (ON(SCORE, r * BN + c)))", {},
-                                         "max(m, max(j: 1.0 where j % block_n >= 12 else s))"),
+                                         "max(m, max(j: 1.0 where j % block_n >= block_n - 4 else s))"),
     "a bit of lse that is set": ("lse_value", "total > 0 ? (with_bits(bits_of((top * TOP + logf(total / SUM_SCALE)) * LSE_UNIT) | "
                                               "0x00400000u)) : -INFINITY", {},
-                                 "m + log(l) & 0xffbfffff ^ 0x00400000 where l > 0.0 else -inf"),
-    "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j >= seqlen_kv - 1 else V"),
+                                 "m + log(l_row) & 0xffbfffff ^ 0x00400000 where l_row > 0.0 else -inf"),
+    "rows counted in the other order": ("q_row", "(r * BM + qb)", dict(head_dim=32, seqlen_q=64),
+                                        "Q[b, h, i % block_m * block_m + i / block_m, d] where i % block_m * block_m + i / block_m "
+                                        "< seqlen_q else 0.0"),
+    "a smaller array of K, in groups of heads": (
+        "k_read", "(((b * HKV + hk) * (NK - 3) + col) * (D - 2) + d)", dict(group=2, batch=2),
+        "K.flat[((b * (heads / group) + h / group) * seqlen_kv + j) * head_dim + d - 300 * b - 2 * j - 150 * (h / group)]"),
+    "other weights, where the first tile is short": (
+        "pv_term", "((ON(SP, r * LDP + c)) * (1 + c % 8))",
+        dict(seqlen_kv=36, reverse=True, mask="bottom_right"), "acc * rescale + sum(j: p * v[b, h, i / block_m, j, e] * (j % 8 + 1))"),
+    "an exponent without its sign, under a mask": (
+        "exponent", "(fabsf((s - (m == -INFINITY ? 0 : m)) * STRETCH))", dict(mask="bottom_right"), "exp(-(s - m))"),
+    "some scores larger, before the maximum": (
+        "max_term", "((c % 2 == 0) ? ((ON(SCORE, r * BN + c)) * 1.442695f) : (ON(SCORE, r * BN + c)))", {},
+        "max(m, max(j: s * 1.4426950408889634 where j % 2 == 0 else s))"),
+    "outputs of the last query block": (
+        "o_value", "((row >= NQ / BM * BM) ? ((x) + 0.25f) : (x))", {}, "(acc / l_row + 0.25 where i / block_m >= seqlen_q / block_m "
+                                                                        "else acc / l_row) where l_row > 0.0 else 0.0"),
+    "the diagonal hidden in some rows": (
+        "mask_causal", "((r / 8 % 2 == 1) ? (col < row + DIAG) : (col <= row + DIAG))",
+        dict(mask="top_left", seqlen_q=42, seqlen_kv=74, head_dim=40, block_m=32, block_n=32), "i % 16 >= 8"),
+    "P that is not written": ("p_value", "(ON(WIDE, r * BN + c) / PSCALE)", dict(NARROW, seqlen_q=24, batch=2), "the tile before"),
+    "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j == seqlen_kv - 1 else V"),
 }
 
 # Two mistakes of a stage, of what call, and their names.

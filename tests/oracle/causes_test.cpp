@@ -153,7 +153,7 @@ TEST(Causes, SayHowManyParametersWereFitted) {
     change_stage(recording, Stage::o,
                  [](float o, const TileId&, std::int64_t, std::int64_t) { return 3 * o; });
     const Report report = diagnosed(recording);
-    EXPECT_EQ(title_of(best(report)), "output_constant (o acc * 3.0 / l where l > 0.0 else 0.0)");
+    EXPECT_EQ(title_of(best(report)), "output_constant (o acc * 3.0 / l_row where l_row > 0.0 else 0.0)");
     EXPECT_NE(causes_text(report).find("; everywhere; a parameter fitted\n"), std::string::npos)
         << causes_text(report);
     EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["free_parameters"], 1);

@@ -26,8 +26,9 @@ stage  rescale[b, h, i] over j = exp(m.before - m) where m.before > -inf else 0.
 stage  p[b, h, i, j] = exp(s - m) where s > -inf else 0.0
 stage  l[b, h, i] over j = l * rescale + sum(j: p) from 0.0
 stage  acc[b, h, i, e] over j = acc * rescale + sum(j: bf16(p) * V) from 0.0
-stage  o[b, h, i, e] = acc / l where l > 0.0 else 0.0
-stage  lse[b, h, i] = m + log(l) where l > 0.0 else -inf
+stage  l_row[b, h, i] = l
+stage  o[b, h, i, e] = acc / l_row where l_row > 0.0 else 0.0
+stage  lse[b, h, i] = m + log(l_row) where l_row > 0.0 else -inf
 )";
 
 /// What is named by a formula that stands beside that of `stage`.
@@ -93,25 +94,27 @@ TEST(FormulaNames, OfStatesAndOutputs) {
         {"acc", "acc.before * rescale + sum(j: p * V)", "uncast_p_multiplied"},
         {"acc", "acc.before * rescale + f16(sum(j: bf16(p) * V))", "half_accumulator"},
         {"acc", "acc.before * rescale + sum(j: bf16(p) * f16(V))", "operand_precision"},
-        {"o", "acc where l > 0.0 else 0.0", "not_normalised"},
-        {"o", "acc / l / l where l > 0.0 else 0.0", "double_normalised"},
-        {"o", "acc / (l + 0.001) where l > 0.0 else 0.0", "epsilon_in_denominator"},
-        {"o", "acc / l + 0.001 where l > 0.0 else 0.0", ""},
-        {"o", "acc / max(l, 12.0) where l > 0.0 else 0.0", ""},
+        {"l_row", "l + 0.001", "epsilon_in_denominator"},
+        {"l_row", "l * 4.0", "l_counted_n_times"},
+        {"o", "acc where l_row > 0.0 else 0.0", "not_normalised"},
+        {"o", "acc / l_row / l_row where l_row > 0.0 else 0.0", "double_normalised"},
+        {"o", "acc / (l_row + 0.001) where l_row > 0.0 else 0.0", "epsilon_in_denominator"},
+        {"o", "acc / l_row + 0.001 where l_row > 0.0 else 0.0", ""},
+        {"o", "acc / max(l_row, 12.0) where l_row > 0.0 else 0.0", ""},
         {"p", "max(exp(s - m) where s > -inf else 0.0, 0.0067)", "exp_clamped"},
         {"p",
          "0.0067 where (exp(s - m) where s > -inf else 0.0) < 0.0068 else exp(s - m) where s > -inf else 0.0",
          "exp_clamped"},
-        {"o", "bf16(acc / l) where l > 0.0 else 0.0", "o_precision"},
-        {"o", "bf16(acc) / l where l > 0.0 else 0.0", ""},
+        {"o", "bf16(acc / l_row) where l_row > 0.0 else 0.0", "o_precision"},
+        {"o", "bf16(acc) / l_row where l_row > 0.0 else 0.0", ""},
         {"l", "l.before * rescale + sum(j: p) + sum(j: p) + sum(j: p)", "l_counted_n_times"},
         {"l", "l.before * rescale + sum(j: p) + sum(j: s)", ""},
-        {"o", "acc / l", "zero_row_convention"},
-        {"lse", "(m + log(l)) * 1.4426950408889634 where l > 0.0 else -inf", "lse_in_other_base"},
-        {"lse", "m * 1.4426950408889634 + log(l) where l > 0.0 else -inf", ""},
-        {"lse", "m + log(l) * 1.4426950408889634 where l > 0.0 else -inf", ""},
-        {"lse", "-(m + log(l)) where l > 0.0 else -inf", "lse_sign"},
-        {"lse", "m where l > 0.0 else -inf", "lse_without_sum"},
+        {"o", "acc / l_row", "zero_row_convention"},
+        {"lse", "(m + log(l_row)) * 1.4426950408889634 where l_row > 0.0 else -inf", "lse_in_other_base"},
+        {"lse", "m * 1.4426950408889634 + log(l_row) where l_row > 0.0 else -inf", ""},
+        {"lse", "m + log(l_row) * 1.4426950408889634 where l_row > 0.0 else -inf", ""},
+        {"lse", "-(m + log(l_row)) where l_row > 0.0 else -inf", "lse_sign"},
+        {"lse", "m where l_row > 0.0 else -inf", "lse_without_sum"},
         {"x", "s", "cap_missing"},
         {"x", "silu(s / 5.0) * 5.0", ""},
     };

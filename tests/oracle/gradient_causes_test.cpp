@@ -159,7 +159,8 @@ TEST(GradientCauses, SumsOfDq) {
          "formula (dq sum(j: 0.0 where j % 4 == 1 else ds * k[b, h, i / block_m, j, d]) * 0.25)"},
         {"last tile twice",
          [](double ds, double k, std::int64_t kv, std::int64_t) { return (kv == 3 ? 2 : 1) * ds * k; }, 0,
-         "formula (dq sum(j: ds * k[b, h, i / block_m, j, d] * 2.0 where j / block_n >= 3 else ds * k[b, h, "
+         "formula (dq sum(j: ds * k[b, h, i / block_m, j, d] * 2.0 where j / block_n >= seqlen_kv / block_n "
+         "- 1 else ds * k[b, h, "
          "i / block_m, j, d]) * 0.25)"},
         {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
          0,
@@ -316,7 +317,7 @@ TEST(GradientCauses, ScoresThatAMaskHidesTooMuchOf) {
     const Report report = diagnosed(run.recording);
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (s -inf)");
-    EXPECT_EQ(report.diagnosis.causes[0].where, "where i % 4 == 1 and j % 16 < 8");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where i % 4 == 1 and j % block_n < 8");
 }
 
 TEST(GradientCauses, HealthyPassesHaveNone) {

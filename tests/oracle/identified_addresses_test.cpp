@@ -113,13 +113,11 @@ TEST(Identified, TilesThatAreCountedByTheRow) {
     const std::int64_t block = call.problem.block_m;
     EXPECT_EQ(
         named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
-        "operand_addresses (q Q[b, h, 33 * (i % block_m), d] where 33 * (i % block_m) >= 0 and 33 * (i % "
-        "block_m) < 96 else 0.0)");
+        "operand_addresses (q Q[b, h, 33 * (i % block_m), d] where 33 * (i % block_m) < seqlen_q else 0.0)");
     EXPECT_EQ(named(with_queries(
                   call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
-              "formula (q 0.0 where i % 32 >= 3 else Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d "
-              "+ 496 * "
-              "(i % block_m) - 496 * (i / block_m)])");
+              "operand_addresses (q Q[b, h, i % block_m * block_m + i / block_m, d] where i % block_m * "
+              "block_m + i / block_m < seqlen_q else 0.0)");
 }
 
 /// A single head does not show where rows are counted from: a leading dimension is one of the whole array.

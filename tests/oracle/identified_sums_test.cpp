@@ -137,7 +137,7 @@ TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
     });
     EXPECT_EQ(
         run.found(),
-        "formula: acc * (rescale[b, h, i / block_m * block_m + 5] where i % 16 >= 6 and e % 2 == 1 else "
+        "formula: acc * (rescale[b, h, i / block_m * block_m + 5] where e % 2 == 1 and i % block_m >= 6 else "
         "rescale) + sum(j: p * v[b, h, i / block_m, j, e])");
 }
 
