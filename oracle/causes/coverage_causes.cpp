@@ -172,8 +172,16 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
         };
         candidates.push_back({{{"which", which}}, {.result = leave}});
     };
-    add("the first", [](const SearchedTile& site) { return site.id.kv_tile == 0; });
-    add("the last", [=](const SearchedTile& site) { return site.id.kv_tile == last; });
+    // Where other blocks have that tile it is not always the one.
+    const auto is_in_some = [&](std::int64_t kv_tile) {
+        return std::ranges::any_of(evidence.seen, [&](const Observation& seen) {
+            TileId tile = seen.site.id;
+            tile.kv_tile = kv_tile;
+            return was_computed(*seen.site.world, tile).value_or(false);
+        });
+    };
+    if (!is_in_some(0)) add("the first", [](const SearchedTile& site) { return site.id.kv_tile == 0; });
+    if (!is_in_some(last)) add("the last", [=](const SearchedTile& site) { return site.id.kv_tile == last; });
     add(evidence.direct() ? "those that no thread wrote" : "those that are not in the recording",
         [](const SearchedTile& site) { return is_left_out(*site.world, site.id); });
     return candidates;

@@ -137,13 +137,29 @@ struct Named {
             compared, [&](int of) { return of >= 0 && program.node(of).op == ProgramOp::number; });
     }
 
+    /// Of what comes from some index on, of any of the axes that are compared.
+    bool is_end(int condition, bool is_elsewhere) const {
+        const ProgramNode& node = program.node(condition);
+        const auto are_ends = [&](bool is_other) {
+            return is_end(node.of[0], is_other) && is_end(node.of[1], is_other);
+        };
+        if (node.op == ProgramOp::opposite) return is_end(node.of[0], !is_elsewhere);
+        if (node.op == (is_elsewhere ? ProgramOp::both : ProgramOp::either)) return are_ends(is_elsewhere);
+        if (!is_comparison(node.op)) return false;
+        // The last one is an end as well.
+        const ProgramNode& bound = program.node(node.of[1]);
+        const bool is_last = node.op == ProgramOp::equal && bound.op == ProgramOp::minus &&
+                             program.node(bound.of[1]).number == 1;
+        if (is_elsewhere) return is_upper(node.op);
+        return is_last || node.op == ProgramOp::at_least || node.op == ProgramOp::more;
+    }
+
     bool is_where(int condition, bool is_elsewhere, std::string_view words) const {
         if (words.empty()) return true;
         if (words == "-") return condition < 0;
         if (condition < 0) return false;
         const ProgramOp op = program.node(condition).op;
-        const bool is_end = op == ProgramOp::at_least || op == ProgramOp::more;
-        if (has_word(words, ">=") && (is_elsewhere ? !is_upper(op) : !is_end)) return false;
+        if (has_word(words, ">=") && !is_end(condition, is_elsewhere)) return false;
         if (has_word(words, "<>") && op != ProgramOp::both && op != ProgramOp::either &&
             op != ProgramOp::unequal)
             return false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/replay.h"
@@ -21,19 +22,23 @@ bool holds_anything(const Recording& recording, Stage stage, const TileId& tile)
 
 }  // namespace
 
-bool is_left_out(const CauseSearch& world, const TileId& tile) {
+std::optional<bool> was_computed(const CauseSearch& world, const TileId& tile) {
     const Recording& recording = world.recording();
     const std::string name =
-        fmt::format("left out {} {} {} {}", tile.batch, tile.head, tile.q_block, tile.kv_tile);
-    return *world.once<bool>(name, [&] {
-        bool any = false;
+        fmt::format("computed {} {} {} {}", tile.batch, tile.head, tile.q_block, tile.kv_tile);
+    return *world.once<std::optional<bool>>(name, [&] {
+        std::optional<bool> computed;
         for (const Stage stage : forward_tile_stages) {
             if (!recording.has_stage(stage)) continue;
-            if (holds_anything(recording, stage, tile)) return false;
-            any = true;
+            if (holds_anything(recording, stage, tile)) return std::optional(true);
+            computed = false;
         }
-        return any;
+        return computed;
     });
+}
+
+bool is_left_out(const CauseSearch& world, const TileId& tile) {
+    return was_computed(world, tile) == false;
 }
 
 }  // namespace tilescope

@@ -125,7 +125,8 @@ constexpr ProgramOp joining(Op op) {
 
 int ProgramBuilder::changed(const Expr::Node& by, int x) {
     const auto with = [&](ProgramOp op, int of, std::int64_t number) {
-        return of_two(op, of, whole(number));
+        const bool is_itself = number == 1 && (op == ProgramOp::times || op == ProgramOp::quotient);
+        return is_itself ? of : of_two(op, of, whole(number));
     };
     switch (by.op) {
         case Op::multiple:

@@ -95,6 +95,7 @@ TOLD = {
     "the diagonal hidden in some rows": (
         "mask_causal", "((r / 8 % 2 == 1) ? (col < row + DIAG) : (col <= row + DIAG))",
         dict(mask="top_left", seqlen_q=42, seqlen_kv=74, head_dim=40, block_m=32, block_n=32), "i % 16 >= 8"),
+    "a KV tile too few, in every other head": ("tile_end", "(end - h % 2)", dict(group=2), "those that are not in the recording"),
     "P that is not written": ("p_value", "(ON(WIDE, r * BN + c) / PSCALE)", dict(NARROW, seqlen_q=24, batch=2), "the tile before"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j == seqlen_kv - 1 else V"),
 }

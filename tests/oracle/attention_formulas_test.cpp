@@ -40,7 +40,7 @@ constexpr MadeOtherwise table[] = {
     {Mistake::mask_tile_local, 0, "s", " where j % block_n <= i % block_m else -inf"},
     {Mistake::cap_missing, 1, "s", "sum(d: q * k[b, h, i / block_m, j, d])", "", "tanh"},
     {Mistake::k_wrong_leading_dimension, 1, "s", "(j % block_n * (head_dim - 8) + d) % head_dim"},
-    {Mistake::first_fragment_only, 1, "s", "sum(d: 0.0)", "not (i % 32 < 16 and j % 32 < 16)"},
+    {Mistake::first_fragment_only, 1, "s", "sum(d: 0.0)", "not (i % block_m < 16 and j % block_n < 16)"},
     {Mistake::m_in_other_base, 0, "m", "max(j: s) * 1.4426950408889634"},
     {Mistake::acc_rescaled_by_other_row, 0, "acc", "acc * rescale[b, h, i / 4 * 4] + "},
     {Mistake::lse_sink_missing, 0, "lse", "log(l"},

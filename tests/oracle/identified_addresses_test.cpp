@@ -132,8 +132,7 @@ TEST(Identified, ALeadingDimensionOfASingleHead) {
     });
     EXPECT_EQ(named(wrong),
               "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + i] where i < "
-              "seqlen_q - "
-              "6 else Q)");
+              "seqlen_q - 5 else Q)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;
