@@ -129,8 +129,8 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
     if (!cause.changes) return false;
     const std::shared_ptr<const FormulaChange>& formula = cause.changes->back().formula;
     const bool is_before = is_in(stages_before(direction, evidence.observed), cause.stage);
-    if ((!is_before && !(formula && is_made_beside(*formula))) || leaves_unwritten(evidence, cause))
-        return false;
+    const bool is_beside = formula && (is_made_beside(*formula) || explains_other_stages(*formula));
+    if ((!is_before && !is_beside) || leaves_unwritten(evidence, cause)) return false;
     // Of a formula its program says what follows, from stages as well that nobody records.
     if (formula && cause.changes->size() == 1 && cause.scope == Scope::everywhere) {
         const Misfit misfit = misfit_of(evidence, change_in(formula, evidence.observed));

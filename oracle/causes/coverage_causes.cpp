@@ -172,7 +172,7 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
         };
         candidates.push_back({{{"which", which}}, {.result = leave}});
     };
-    // Where other blocks have that tile it is not always the one.
+    // A tile that some block has is not left out by all.
     const auto is_in_some = [&](std::int64_t kv_tile) {
         return std::ranges::any_of(evidence.seen, [&](const Observation& seen) {
             TileId tile = seen.site.id;

@@ -85,6 +85,7 @@ struct Named {
                                : word == "from"        ? formula.is_start
                                : word == "causal"      ? is_causal
                                : word == "windowed"    ? has_window && !is_causal
+                               : word == "capped"      ? problem.logits_soft_cap > 0
                                : word.starts_with('!') ? !stands_in(part, word.substr(1))
                                                        : stands_in(part, word);
             if (!is_so) return false;
@@ -257,10 +258,7 @@ std::vector<std::string> changed_parts(const Program& program, int declared, int
 namespace {
 
 /// Null: none.
-const FormulaName* row_of_formula(const Program& program, const Problem& problem, double p_scale,
-                                  const OtherFormula& formula) {
-    const Named named{program, problem, p_scale, formula};
-    const std::vector<FormulaPart> parts = changed_parts_of(program, formula.declared, formula.becomes);
+const FormulaName* row_of_parts(const Named& named, const std::vector<FormulaPart>& parts) {
     if (parts.empty()) return nullptr;
     for (const FormulaName& name : formula_patterns()) {
         if (has_word(name.around, "also") || !named.is(name, parts.front())) continue;
@@ -272,6 +270,22 @@ const FormulaName* row_of_formula(const Program& program, const Problem& problem
         if (std::ranges::all_of(parts, is_it)) return &name;
     }
     return nullptr;
+}
+
+const FormulaName* row_of_formula(const Program& program, const Problem& problem, double p_scale,
+                                  const OtherFormula& formula) {
+    const Named named{program, problem, p_scale, formula};
+    const auto row_beside = [&](int declared) {
+        return row_of_parts(named, changed_parts_of(program, declared, formula.becomes));
+    };
+    const FormulaName* const row = row_beside(formula.declared);
+    if (row || formula.is_start) return row;
+    // Where a mask makes it a number, and the other formula is another one under the mask as well, that follows from the rest.
+    const ProgramNode& declared = program.node(formula.declared);
+    const bool is_guarded =
+        declared.op == ProgramOp::chosen && program.node(declared.of[2]).op == ProgramOp::number;
+    const bool is_bare = program.node(formula.becomes).op != ProgramOp::chosen;
+    return is_guarded && is_bare ? row_beside(declared.of[0]) : nullptr;
 }
 
 }  // namespace

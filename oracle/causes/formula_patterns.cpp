@@ -75,6 +75,9 @@ constexpr FormulaName names[] = {
     {"half_scores", "s", "", "sum", "narrow"},
     {"score_constant", "s x", "!bias !slope", "1", "#", "-"},
     // Masks.
+    {"length_ignored", "s x", "", "<length *", "1"},
+    {"length_shifted", "s x", "< <length", "1", "+#"},
+    {"length_shifted", "s x", "", "<length", "same<"},
     {"causal_top_left", "s x", "<", "seqlen_kv -seqlen_q", "1"},
     {"causal_top_left", "s x", "slope", "seqlen_kv -seqlen_q", "1"},
     {"causal_top_left", "s x", "<", "whole_kv -whole_q", "1"},
@@ -178,6 +181,7 @@ constexpr FormulaName names[] = {
     {"sink_missing_in_denominator", "o total", "", "sink~", "1"},
     {"split_base_mixed", "lse_of", "", "1", "log2e"},
     {"split_base_mixed", "lse_of", "", "1", "/log2e"},
+    {"merge_without_max", "top_whole", "", "?", "0"},
     {"splits_averaged", "lse_of", "", "?", "0"},
     {"splits_averaged", "lse_of", "", "<v", "1"},
     {"splits_averaged", "lse_of", "", "1", "0"},
@@ -202,7 +206,7 @@ constexpr FormulaName names[] = {
     // Gradients.
     {"delta_missing", "ds", "", "-delta", "1"},
     {"delta_added", "ds", "", "-delta", "delta"},
-    {"cap_derivative_missing", "ds", "", "minus", "1"},
+    {"cap_derivative_missing", "ds", "capped", "minus", "1"},
     {"o_of_other_row", "delta", "", "o", "[i]"},
     {"o_of_other_row", "delta", "", "o", "[h]"},
     {"group_not_summed", "dk dv", "sum", "*", "0", "n"},

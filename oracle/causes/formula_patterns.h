@@ -11,7 +11,7 @@ namespace tilescope {
 ///   exp cast max sum            a call of that function, any cast, a maximum, a sum; narrow: a sum in 16 bits; minus, product: a difference,
 ///                               factors
 ///   < <j <v <# <i <end same<    a comparison: any, of axes, of values, with a number, of a row without one, of axes but the row, one of the
-///                               same direction
+///                               same direction; <length: with the length of an entry
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
 ///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
@@ -25,7 +25,7 @@ struct FormulaName {
     std::string_view name;
     std::string_view stages;  ///< `load`: of an operand, as a stage or as an input
     /// Words of what the part stands in, or beside; `!word`: of none. `from`: it is what the state begins with. `causal`: the
-    /// mask is; `windowed`: it has a window, and is not causal. `also`: beside another part.
+    /// mask is; `windowed`: it has a window, and is not causal; `capped`: scores have a soft cap. `also`: beside another part.
     std::string_view around;
     std::string_view was;
     std::string_view is;

@@ -94,6 +94,7 @@ bool is_comparison_word(const Program& program, const ProgramNode& node, std::st
     if (word == "<j") return is_of_places;
     if (word == "<#") return takes("#");
     if (word == "<i") return takes("i") && !takes("#");
+    if (word == "<length") return takes("length_kv") || takes("length_q");
     if (word == "<end") return is_of_places && !takes("i");
     return word == "<";
 }

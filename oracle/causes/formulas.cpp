@@ -235,6 +235,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
     // What a state begins with is no number that another stage was recorded to have.
     candidate.is_made_before = !mistake.is_start && !is_that_or_its_cast(*found_in, stage, mistake.stage);
+    candidate.explains_others = mistake.explains_others;
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
     if (!mistake.is_start) {
@@ -397,6 +398,10 @@ bool hides_otherwise(const FormulaChange& change) {
 
 bool is_made_beside(const FormulaChange& change) {
     return !stage_from_name(change.found_in->array(change.mistake.stage).name);
+}
+
+bool explains_other_stages(const FormulaChange& change) {
+    return change.mistake.explains_others;
 }
 
 std::vector<Stage> loads_in(const FormulaChange& change) {

@@ -26,6 +26,9 @@ bool hides_otherwise(const FormulaChange& change);
 /// Whether it is made in a stage that nobody records: others may take that which do not take the one that it was found in.
 bool is_made_beside(const FormulaChange& change);
 
+/// Whether it leaves what all other wrong stages stored as well.
+bool explains_other_stages(const FormulaChange& change);
+
 /// The cause whose candidates are what the search for formulas finds in the recording, said as a program: rewrites of the stage's
 /// formula, or of those before it that were not dumped. It is asked for what was dumped, beside no other mistake.
 std::vector<Cause> formula_causes();

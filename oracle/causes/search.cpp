@@ -223,6 +223,8 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
     std::erase_if(found, [&](const Found& one) {
         const std::int64_t explained = evidence.wrong_elements - one.left;
         if (one.cause->legal) return false;
+        // What leaves o and lse as they are is no guess from either.
+        if (one.candidate.explains_others) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
         if (one_number && (one.acts != evidence.observed || one.candidate.is_made_before)) return true;
         // One number stands at many addresses.

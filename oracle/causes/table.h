@@ -26,9 +26,10 @@ struct Candidate {
     std::string where = {};
     double bits = 0;
     std::vector<std::string> parts = {};
-    bool race_alike = false;      ///< as Cause has it
-    bool lacks_guard = false;     ///< of values, and nothing else: where these are no numbers it is none
-    bool is_made_before = false;  ///< in a stage before the one that it was found in
+    bool race_alike = false;       ///< as Cause has it
+    bool lacks_guard = false;      ///< of values, and nothing else: where these are no numbers it is none
+    bool is_made_before = false;   ///< in a stage before the one that it was found in
+    bool explains_others = false;  ///< and what other stages stored wrongly
     /// The same in the stage that it is made in, if that is another one than it was found in.
     std::optional<std::pair<Stage, Change>> made = {};
 };

@@ -43,14 +43,15 @@ struct TailScores {
     }
 };
 
-/// Probabilities of scores behind the keys, which are not in the maximum, as the sum takes them.
-Estimate tail_probabilities(const SearchedTile& site, const Estimate& scores) {
+/// Probabilities of scores behind the keys, which are not in the maximum; cast as the product takes them, or as they are summed up.
+Estimate tail_probabilities(const SearchedTile& site, const Estimate& scores, bool of_product) {
     SearchedTile own = site;
     for (Eigen::Index i = 0; i < own.m.value.rows(); ++i)
         if (std::isinf(own.m.value(i, 0))) own.m.value(i, 0) = 0;
     own.own_call().units.m_stale_threshold = infinity;
     const Estimate p = probabilities(*own.call, scores, own.m);
-    return own.call->units.l_sums_cast_p ? cast_probabilities(*own.call, p, own.call->problem.dtype_p) : p;
+    const bool is_cast = of_product || own.call->units.l_sums_cast_p;
+    return is_cast ? cast_probabilities(*own.call, p, own.call->problem.dtype_p) : p;
 }
 
 /// Rows of V for the columns of P, and scores that they may be of.
@@ -75,7 +76,7 @@ Change counts_tail(Stage acts, const TailColumns& columns, const TailScores& sco
                                                site.first_key + site.keys(), tail->value.cols())
                                 : std::nullopt;
         if (is_product && !values) return;
-        Estimate p = tail_probabilities(site, *tail);
+        Estimate p = tail_probabilities(site, *tail, is_product);
         for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
             if (columns.contains(site.keys(), j)) continue;
             p.value.col(j).setZero();
@@ -136,7 +137,7 @@ bool are_added(const std::vector<TailRow>& rows, const TailColumns& columns, con
             seen = row.seen;
             const auto tail = scores.of(seen->site);
             if (!tail) return false;
-            p = tail_probabilities(seen->site, *tail);
+            p = tail_probabilities(seen->site, *tail, false);
         }
         for (std::size_t lane = 0; lane < row.more.size(); ++lane) {
             const auto added = [&](const Matrix& of) {

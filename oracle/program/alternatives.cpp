@@ -104,6 +104,9 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
                 {build.of_two(ProgramOp::larger, before, build.of_two(ProgramOp::rest, index, block)), 2});
         const int next = build.of_two(ProgramOp::plus, index, block);
         all.push_back({next, is_own ? 1.0 : 3.0});
+        // The last block is its own.
+        if (is_own && extent >= 0)
+            all.push_back({build.chosen(next, build.of_two(ProgramOp::less, next, extent), index), 2});
         // Half of a block is that of the one before already, or still.
         const int half = build.of_two(ProgramOp::quotient, block, build.whole(2));
         for (const ProgramOp op : {ProgramOp::less, ProgramOp::at_least}) {

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <utility>
 
+#include "dump/schema/error.h"
 #include "oracle/program/attention.h"
 #include "oracle/program/attention_text.h"
 
@@ -43,16 +46,29 @@ class InputsTaken {
                              std::as_bytes(std::span<const float>(all_.memory.back()))};
     }
 
-    /// What lies beyond the length of an entry may be anything, and is 0 here.
+    /// What lies beyond the length of an entry may be anything: what a kernel without a mask would read. What is no number there is 0.
     void tensor(const std::string& name, Input input, std::int64_t heads,
                 const std::vector<std::int64_t>& lengths, std::int64_t rows, std::int64_t cols) {
         if (!recording_.has_input(input)) return;
         std::vector<float> values(std::size_t(p_.batch * heads * rows * cols));
         for (std::int64_t i = 0; i < p_.batch * heads; ++i) {
             const std::int64_t there = lengths.empty() ? rows : lengths[std::size_t(i / heads)];
-            if (there == 0) continue;
-            recording_.read_input(input, i / heads, i % heads, 0, there,
-                                  Span<float>(values.data() + i * rows * cols, std::size_t(there * cols)));
+            const std::span<float> all(values.data() + i * rows * cols, std::size_t(rows * cols));
+            const auto read = [&](std::int64_t count) {
+                if (count > 0)
+                    recording_.read_input(input, i / heads, i % heads, 0, count,
+                                          Span<float>(all.data(), std::size_t(count * cols)));
+            };
+            const std::span<float> beyond = all.subspan(std::size_t(there * cols));
+            try {
+                read(rows);
+            } catch (const Error&) {
+                // Packed and paged entries end with their last row.
+                std::ranges::fill(beyond, 0.0F);
+                read(there);
+            }
+            std::ranges::replace_if(
+                beyond, [](float x) { return !std::isfinite(x); }, 0.0F);
         }
         add(name, {p_.batch, heads, rows, cols}, std::move(values));
     }

@@ -5,11 +5,13 @@
 #include <functional>
 #include <optional>
 #include <ranges>
+#include <set>
 #include <utility>
 
 #include "dump/schema/error.h"
 #include "oracle/describe/bits.h"
 #include "oracle/program/conditions.h"
+#include "oracle/program/fitted_numbers.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/searched_call.h"
 #include "oracle/program/solved.h"
@@ -20,10 +22,9 @@ namespace {
 
 /// A formula of a stage before the one that was seen to be wrong.
 constexpr double bits_of_other_stage = 2;
-/// What nobody stored, and another wrong stage takes as well: one mistake is likelier than two.
-constexpr double bits_of_shared = -8;
-/// What leaves no number where the kernel did, beside explaining the numbers.
-constexpr double bits_of_none = -8;
+/// One mistake is likelier than two: of what explains another wrong stage as well, or where the kernel left no number beside the numbers,
+/// the other one need not be described.
+constexpr double bits_of_second = 8;
 /// What it reads beyond an array, where another one may say what stands there.
 constexpr double bits_of_open = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
@@ -74,7 +75,13 @@ class MistakeSearch {
         : searched_(call, stored, report, options, kept_as),
           declared_(call.program),
           program_(searched_.program()),
-          report_(report) {}
+          report_(report) {
+        for (const int stage : searched_.rewritten()) {
+            const auto follows = [&](const StageVerdict& other) { return is_wrong_behind(other, stage); };
+            if (stage != searched_.wrong() && std::ranges::any_of(report_.stages, follows))
+                shared_.insert(stage);
+        }
+    }
 
     /// What is stored is none of the numbers of its type.
     bool is_kept_wider() const { return searched_.is_kept_wider(); }
@@ -86,6 +93,14 @@ class MistakeSearch {
         add_unguarded(of_all);
         price(of_all);
         try_out(of_all);
+        if (found_.empty()) {
+            // Few, so that they need not take from what the lists may take.
+            const std::int64_t before = elements_computed();
+            std::vector<ProgramRewrite> fitted = fitted_numbers(searched_);
+            begun_ += elements_computed() - before;
+            price(fitted);
+            try_out(fitted);
+        }
         std::vector<ProgramRewrite> rewrites = listed();
         price(rewrites);
         try_out(rewrites);
@@ -110,8 +125,9 @@ class MistakeSearch {
         ProgramRewrite rewrite;
         Dtype dtype = Dtype::f32;
         ProgramMistake mistake;
+        double saved = 0;  ///< bits of other mistakes that it leaves nothing to
 
-        double bits() const { return mistake.bits; }
+        double bits() const { return mistake.bits - saved; }
     };
 
     /// The same without the condition that a number stands in place of the formula, as where a mask makes it 0: what the kernel
@@ -159,6 +175,8 @@ class MistakeSearch {
         }
         for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
             rewrites.push_back(std::move(rewrite));
+        for (ProgramRewrite& rewrite : rewrites_of_guards(program_, searched_.rewritten()))
+            rewrites.push_back(std::move(rewrite));
         return rewrites;
     }
 
@@ -185,17 +203,22 @@ class MistakeSearch {
         }
     }
 
+    /// If it explains whatever it may.
+    double least_bits(const ProgramRewrite& rewrite) const {
+        return rewrite.bits - (shared_.contains(rewrite.stage) ? bits_of_second : 0);
+    }
+
     /// What is known of kernels, and in which stage it is, added to their bits.
     void price(std::vector<ProgramRewrite>& rewrites) const {
         const auto& is_known = searched_.options().is_known_mistake;
         for (ProgramRewrite& rewrite : rewrites) {
             if (rewrite.stage != searched_.wrong()) rewrite.bits += bits_of_other_stage;
-            if (is_shared(rewrite.stage)) rewrite.bits += bits_of_shared;
             rewrite.is_known = is_known && is_known(program_, rewrite.stage, rewrite.value, rewrite.is_start);
             if (rewrite.is_known) rewrite.bits += bits_of_known;
         }
-        std::ranges::stable_sort(rewrites, {}, &ProgramRewrite::bits);
+        std::ranges::stable_sort(rewrites, {}, [&](const ProgramRewrite& one) { return least_bits(one); });
     }
+
     Found found_of(const ProgramRewrite& rewrite) const {
         return {rewrite,
                 rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
@@ -209,15 +232,19 @@ class MistakeSearch {
     /// tiles, and where it holds is read from these.
     void try_out(const std::vector<ProgramRewrite>& rewrites) {
         for (const ProgramRewrite& rewrite : rewrites) {
-            if (rewrite.bits > shortest_ + bits_of_known_as_short || looked_at_ == most_looked_at) break;
-            if (rewrite.bits > shortest_ + as_short(rewrite.is_known)) continue;
+            const double bits = least_bits(rewrite);
+            if (bits > shortest_ + bits_of_known_as_short || looked_at_ == most_looked_at) break;
+            if (bits > shortest_ + as_short(rewrite.is_known)) continue;
             Found found = found_of(rewrite);
             if (!outcome_of(found, false).is_possible) continue;
             ++looked_at_;
             if (!complete(found)) continue;
-            if (is_shared(found.rewrite.stage) && !explains_others(found))
-                found.mistake.bits -= bits_of_shared;
+            if (shared_.contains(found.rewrite.stage)) {
+                found.mistake.explains_others = explains_others(found);
+                if (found.mistake.explains_others) found.saved += bits_of_second;
+            }
             if (is_contradicted(found)) {
+                found.mistake.explains_others = false;
                 std::optional<Found> here = in_reader_alone(found);
                 if (here && complete(*here)) {
                     found = std::move(*here);
@@ -289,7 +316,7 @@ class MistakeSearch {
         const std::int64_t apart = outcome.apart - outcome.apart_right;
         if (outcome.apart > 0 && mistake.where.empty() &&
             double(apart) <= (1 - most_of_wrong) * double(outcome.apart))
-            mistake.bits += bits_of_none;
+            found.saved = bits_of_second;
         mistake.explained = 1 - double(otherwise + apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
         // A list of the wrong elements, a bit for each, would be a description as well; where tolerances are wide much explains them.
@@ -314,6 +341,7 @@ class MistakeSearch {
         here.rewrite.value = build.with_node(wrong.value, read, found.rewrite.value);
         here.dtype = wrong.dtype;
         here.mistake.bits = found.rewrite.bits;
+        here.saved = 0;
         return here;
     }
 
@@ -373,28 +401,31 @@ class MistakeSearch {
                               .bits = condition->bits};
     }
 
-    bool takes(int reader, int stage) const { return reads(program_, program_.array(reader).value, stage); }
-
-    /// Whether another stage that takes it is wrong as well.
-    bool is_wrong_beside(const StageVerdict& other, int stage) const {
-        return other.stage != searched_.wrong() && other.outside > 0 && takes(other.stage, stage);
+    /// Whether another stage is wrong as well in which it takes part.
+    bool is_wrong_behind(const StageVerdict& other, int stage) const {
+        return other.stage != searched_.wrong() && other.outside > 0 &&
+               searched_.takes_part_in(stage, other.stage);
     }
 
-    /// Whether nobody stored the stage, and another one that takes it is wrong as well.
-    bool is_shared(int stage) const {
-        return stage != searched_.wrong() && !searched_.stored().has(stage) &&
-               takes(searched_.wrong(), stage) &&
-               std::ranges::any_of(report_.stages,
-                                   [&](const StageVerdict& other) { return is_wrong_beside(other, stage); });
+    /// What everything that was stored is, if the kernel has the mistake.
+    ProgramReport report_with(const Found& found) {
+        const Rewritten with(program_, found.rewrite, found.dtype);
+        return judge_program(searched_.call(), searched_.stored(), searched_.options());
     }
 
-    /// Whether the mistake leaves what these stored.
+    /// Whether it leaves what these stored. Much leaves all rows empty.
     bool explains_others(const Found& found) {
         if (!found.mistake.where.empty()) return false;
-        const Rewritten with(program_, found.rewrite, found.dtype);
-        const ProgramReport report = judge_program(searched_.call(), searched_.stored(), searched_.options());
+        const auto is_more_than_empty = [&](const StageVerdict& other) {
+            return is_wrong_behind(other, found.rewrite.stage) &&
+                   std::ranges::any_of(other.worst,
+                                       [](const ProgramElement& one) { return one.got != -HUGE_VAL; });
+        };
+        const bool leaves_some = found.mistake.healthy >= 1 - most_of_wrong;
+        if (!leaves_some && std::ranges::none_of(report_.stages, is_more_than_empty)) return false;
+        const ProgramReport report = report_with(found);
         return std::ranges::all_of(report_.stages, [&](const StageVerdict& other) {
-            return !is_wrong_beside(other, found.rewrite.stage) ||
+            return !is_wrong_behind(other, found.rewrite.stage) ||
                    double(report.verdict_of(other.stage).outside) <=
                        (1 - most_of_wrong) * double(other.outside);
         });
@@ -408,8 +439,7 @@ class MistakeSearch {
                    searched_.takes_part_in(stage, other.stage);
         });
         if (stage == searched_.wrong() || !has_others || !found.mistake.where.empty()) return false;
-        const Rewritten with(program_, found.rewrite, found.dtype);
-        const ProgramReport report = judge_program(searched_.call(), searched_.stored(), searched_.options());
+        const ProgramReport report = report_with(found);
         return std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
             return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
         });
@@ -417,14 +447,16 @@ class MistakeSearch {
 
     std::vector<ProgramMistake> best() {
         std::vector<ProgramMistake> all;
+        double shortest = 0;
         std::ranges::stable_sort(parts_, {}, &Found::bits);
         std::ranges::stable_sort(parts_, std::greater(),
                                  [](const Found& part) { return part.mistake.explained; });
         for (const Found& found : found_.empty() ? parts_ : found_) {
             const ProgramMistake& mistake = found.mistake;
-            const bool is_as_short = all.empty() || mistake.is_part ||
-                                     mistake.bits <= all.front().bits + as_short(mistake.is_known);
+            const bool is_as_short =
+                all.empty() || mistake.is_part || found.bits() <= shortest + as_short(mistake.is_known);
             if (!is_as_short || all.size() == most_told) break;
+            if (all.empty()) shortest = found.bits();
             const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
                        other.where == mistake.where;
@@ -442,6 +474,7 @@ class MistakeSearch {
     bool is_cut_off_ = false;
     std::size_t looked_at_ = 0;
     double shortest_ = HUGE_VAL;
+    std::set<int> shared_;  ///< stages that nobody stored, and that other wrong ones take as well
     std::vector<Found> found_;
     std::vector<Found> parts_;  ///< each explains some of it
 };

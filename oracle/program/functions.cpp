@@ -178,6 +178,8 @@ Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncer
         difference.error *= std::numbers::ln2;
     }
     Uncertain result = exponential(difference);
+    // Less than half of the smallest number is 0 in any kernel.
+    if (result.value + result.error < std::ldexp(1.0, -150)) return {0, 0};
     if (difference.value != -open) result.error += flush_to_zero;
     return result;
 }

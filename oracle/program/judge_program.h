@@ -61,18 +61,19 @@ struct StageFormula {
 
 /// What a kernel computed in place of a formula, so that what it stored is as expected.
 struct ProgramMistake {
-    int stage = -1;             ///< array: whose formula it is
-    std::string slot{};         ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
-    std::string becomes{};      ///< the formula that explains it
-    std::string where{};        ///< condition that the elements meet in which it is so; empty: in all
-    std::int64_t elements = 0;  ///< looked at
-    double explained = 0;       ///< share of the elements looked at that are as expected by it
-    double healthy = 0;         ///< share that is as expected by the program
-    double bits = 0;            ///< length of the description
-    bool is_none = false;       ///< what is stored is no number by it
-    bool is_known = false;      ///< kernels are known to do it
-    bool is_part = false;       ///< it explains a part of what is wrong
-    bool is_narrower = false;   ///< what it leaves are numbers of a narrower type: its tolerance may be wider
+    int stage = -1;                ///< array: whose formula it is
+    std::string slot{};            ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
+    std::string becomes{};         ///< the formula that explains it
+    std::string where{};           ///< condition that the elements meet in which it is so; empty: in all
+    std::int64_t elements = 0;     ///< looked at
+    double explained = 0;          ///< share of the elements looked at that are as expected by it
+    double healthy = 0;            ///< share that is as expected by the program
+    double bits = 0;               ///< length of the description
+    bool is_none = false;          ///< what is stored is no number by it
+    bool is_known = false;         ///< kernels are known to do it
+    bool is_part = false;          ///< it explains a part of what is wrong
+    bool explains_others = false;  ///< and what other stages stored wrongly
+    bool is_narrower = false;  ///< what it leaves are numbers of a narrower type: its tolerance may be wider
 
     // As nodes of FoundMistakes::program.
     int seen_in = -1;    ///< array: the stage that is wrong

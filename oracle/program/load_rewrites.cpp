@@ -99,7 +99,52 @@ class LoadRewriter {
     std::vector<IndexOfLoad> indices_;
 };
 
+void collect_choices(const Program& program, int number, std::vector<int>& choices) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::chosen) choices.push_back(number);
+    for (const int operand : node.of)
+        if (operand >= 0 && node.op != ProgramOp::read) collect_choices(program, operand, choices);
+}
+
 }  // namespace
+
+std::vector<ProgramRewrite> rewrites_of_guards(Program& program, const std::vector<int>& stages) {
+    std::vector<std::vector<int>> choices(stages.size());
+    std::vector<int> conditions;
+    for (std::size_t k = 0; k < stages.size(); ++k) {
+        collect_choices(program, program.array(stages[k]).value, choices[k]);
+        for (const int choice : choices[k]) {
+            const int condition = program.node(choice).of[1];
+            const auto is_it = [&](int other) { return are_alike(program, condition, other); };
+            if (std::ranges::none_of(conditions, is_it)) conditions.push_back(condition);
+        }
+    }
+    ProgramBuilder build(program);
+    std::vector<ProgramRewrite> found;
+    for (const int condition : conditions) {
+        for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
+            ProgramRewrite rewrite{.bits = 8, .slot = "guard"};
+            for (std::size_t k = 0; k < stages.size(); ++k) {
+                const int declared = program.array(stages[k]).value;
+                int formula = declared;
+                for (const int choice : choices[k]) {
+                    const ProgramNode node = program.node(choice);
+                    if (are_alike(program, node.of[1], condition))
+                        formula = build.with_node(formula, choice, node.of[side]);
+                }
+                if (formula == declared) continue;
+                if (rewrite.stage < 0) {
+                    rewrite.stage = stages[k];
+                    rewrite.value = formula;
+                } else {
+                    rewrite.also.push_back({stages[k], formula});
+                }
+            }
+            if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
+        }
+    }
+    return found;
+}
 
 std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
                                               const std::vector<int>& stages) {

@@ -130,6 +130,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_product(const ProgramNode& nod
     }
     for (const ProgramOp op : {ProgramOp::plus, ProgramOp::minus})
         all.push_back({of_two(op, x, y), "operation", 3});
+    add_inside_function(node, all);
     return all;
 }
 
@@ -155,33 +156,6 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_sum(const ProgramNode& node) {
     return all;
 }
 
-std::vector<NodeRewrites::Tried> NodeRewrites::of_call(const ProgramNode& node) {
-    std::vector<Tried> all{{node.of[0], "function"}};
-    for (const ProgramFunction function : functions_like(ProgramFunction(node.what))) {
-        if (int(function) == node.what) continue;
-        ProgramNode other = node;
-        other.what = int(function);
-        all.push_back({add(other), "function"});
-    }
-    for (const double factor : factors()) {
-        ProgramNode other = node;
-        other.of[0] = of_two(ProgramOp::times, node.of[0], real(factor));
-        all.push_back({add(other), "factor", 3});
-    }
-    // Kernels take the exponential of either base, and round what it is of.
-    const bool is_natural = node.what == int(ProgramFunction::exp);
-    if (!is_natural && node.what != int(ProgramFunction::exp2)) return all;
-    const std::array<double, 2> units = {std::numbers::log2e, std::numbers::ln2};
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const int in_other = of_two(ProgramOp::times, node.of[0], real(units[is_natural ? 0 : 1]));
-        ProgramNode other = node;
-        other.of[0] =
-            of_two(ProgramOp::times, build_.cast(info.dtype, in_other), real(units[is_natural ? 1 : 0]));
-        all.push_back({add(other), "type", 3});
-    }
-    return all;
-}
-
 std::vector<NodeRewrites::Tried> NodeRewrites::of_comparison(const ProgramNode& node) {
     std::vector<Tried> all;
     for (const ProgramOp op : comparisons_like(node.op))
@@ -193,10 +167,16 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_comparison(const ProgramNode& 
             return side.op == ProgramOp::read && !program_.array(side.what).is_stage;
         };
         if (!is_of_call(node.of[0]) && !is_of_call(node.of[1])) return all;
-        // Numbers that stand for an index.
-        for (const double by : {1.0, -1.0})
-            all.push_back(
-                {of_two(node.op, node.of[0], of_two(ProgramOp::plus, node.of[1], real(by))), "guard"});
+        // Numbers that stand for an index, as the length of an entry.
+        for (const ProgramOp op : {ProgramOp::plus, ProgramOp::minus})
+            all.push_back({of_two(node.op, node.of[0], of_two(op, node.of[1], real(1))), "guard"});
+        for (const ProgramAxis& from : program_.axes) {
+            for (const ProgramAxis& less : program_.axes) {
+                if (from.block < 0 || less.block < 0 || from.extent == less.extent) continue;
+                const int whole_ones = of_two(ProgramOp::minus, from.extent, less.extent);
+                all.push_back({of_two(node.op, node.of[0], whole_ones), "guard", 2});
+            }
+        }
         return all;
     }
     // One less is another comparison, where that is among them.

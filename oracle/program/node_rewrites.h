@@ -45,7 +45,7 @@ class NodeRewrites {
     int moved(int index, std::int64_t by) { return build_.moved(index, by); }
     int axis(int number) { return build_.axis(number); }
     int negative(int x) { return add({.op = ProgramOp::negative, .of = {x, -1, -1}}); }
-    /// What kernels multiply with: powers of two, the factors between logarithms, and the numbers of this program.
+    /// What kernels multiply with: powers of two, the factors between logarithms, and behind these the numbers of this program.
     const std::vector<double>& factors();
     void collect_numbers(int number);
     std::vector<Tried> tried(int number, const ProgramNode& node, const Axes& fixed);
@@ -56,6 +56,12 @@ class NodeRewrites {
     /// Minus infinity.
     bool is_none(int start) const;
     std::vector<Tried> of_product(const ProgramNode& node);
+    /// The function that a product has as a factor; -1: it has none.
+    int function_in(int number) const;
+    /// A factor of what a function gives becomes one of what it is of.
+    void add_inside_function(const ProgramNode& node, std::vector<Tried>& all);
+    /// A factor of what it is of, in `product`, becomes one of what it gives.
+    void add_outside_function(const ProgramNode& call, int product, std::vector<Tried>& all);
     std::vector<Tried> of_sum(const ProgramNode& node);
     std::vector<Tried> of_call(const ProgramNode& node);
     std::vector<Tried> of_comparison(const ProgramNode& node);
@@ -79,6 +85,8 @@ class NodeRewrites {
     std::vector<Tried> of_index(const ProgramNode& node, std::size_t dimension, const Axes& fixed);
 
  protected:
+    static constexpr std::ptrdiff_t common_factors = 5;
+
     Program& program_;
     const ProgramCall& call_;
     ProgramBuilder build_{program_};

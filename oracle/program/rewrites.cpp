@@ -1,6 +1,7 @@
 #include "oracle/program/rewrites.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 constexpr std::size_t most_exchanged = 8;
 /// Of which two are multiplied in the place of one.
 constexpr std::size_t most_multiplied = 4;
+constexpr double bits_of_compared_cast = 4;
 
 /// The same of whole formulas.
 class Rewriter : NodeRewrites {
@@ -68,11 +70,11 @@ class Rewriter : NodeRewrites {
         Axes inner = fixed;
         if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
             for (const int along : node.list) inner.set(std::size_t(along));
-        // Bounds of numbers are solved for.
+        // Bounds of numbers are solved for, and what is compared is rarely cast.
+        const bool is_comparison = node.op >= ProgramOp::less && node.op <= ProgramOp::unequal;
         const auto is_bound = [&](int operand) {
             const ProgramNode& of = program_.node(operand);
-            return node.op >= ProgramOp::less && node.op <= ProgramOp::unequal &&
-                   of.op == ProgramOp::number && !of.is_whole;
+            return is_comparison && of.op == ProgramOp::number && !of.is_whole;
         };
         for (std::size_t i = 0; i < node.of.size(); ++i) {
             if (node.of[i] < 0 || is_bound(node.of[i])) continue;
@@ -80,6 +82,7 @@ class Rewriter : NodeRewrites {
                 ProgramNode around = node;
                 around.of[i] = rewrite.value;
                 rewrite.value = add(std::move(around));
+                if (is_comparison && rewrite.slot == "type") rewrite.bits += bits_of_compared_cast;
                 found.push_back(std::move(rewrite));
             }
         }
@@ -312,8 +315,8 @@ class Rewriter : NodeRewrites {
         for (const int index : array.indices) fixed.set(std::size_t(program_.axis_of(index)));
         std::vector<ProgramRewrite> here = at(array.start, fixed);
         for (const double factor : factors()) {
-            if (program_.node(array.start).op == ProgramOp::number || program_.node(array.start).is_whole)
-                break;
+            const ProgramNode& start = program_.node(array.start);
+            if (start.op == ProgramOp::number || start.is_whole || is_none(array.start)) break;
             for (const ProgramOp op : {ProgramOp::times, ProgramOp::quotient})
                 here.push_back({stage_, of_two(op, array.start, real(factor)), std::nullopt, 7, "factor"});
         }
@@ -323,6 +326,17 @@ class Rewriter : NodeRewrites {
             if (!program_.node(array.start).is_whole || number != 0)
                 here.push_back(
                     {stage_, real(number), std::nullopt, is_declared && number <= 0 ? 3.0 : 6.0, "start"});
+        }
+        if (is_none(array.start)) {
+            // What kernels take in the place of minus infinity, in units of theirs or before they are scaled.
+            std::vector<double> units{1};
+            units.insert(units.end(), factors().begin() + common_factors, factors().end());
+            for (const double number :
+                 {-double(FLT_MAX), -1e30, -1e9, -1e5, -65504.0, -5e4, -1e4, -5e3, -1e3}) {
+                for (const double unit : units)
+                    here.push_back({stage_, real(number / unit), std::nullopt,
+                                    5 + std::log2(double(units.size())), "start"});
+            }
         }
         ++places_;
         for (ProgramRewrite& rewrite : here) {

@@ -37,4 +37,8 @@ std::vector<ProgramRewrite> rewrites_of_start(Program& program, const ProgramCal
 std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
                                               const std::vector<int>& stages);
 
+/// A condition that several of these stages have is one number of the kernel, as whether a split begins: formulas in which it always
+/// holds, or never.
+std::vector<ProgramRewrite> rewrites_of_guards(Program& program, const std::vector<int>& stages);
+
 }  // namespace tilescope

@@ -13,6 +13,7 @@ constexpr std::int64_t part_indices = 4;
 constexpr std::size_t most_probes = 4;
 constexpr std::size_t wrong_parts = 6;
 constexpr std::size_t other_parts = 4;
+constexpr std::int64_t most_elements_of_row = 64;
 constexpr std::int64_t most_elements_of_tile = 1 << 14;
 constexpr double most_healthy_elements = 1 << 22;
 constexpr double most_own_states = 1 << 21;
@@ -52,7 +53,7 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
     read_own_states();
     compute_healthy();
     choose_parts();
-    for (std::vector<CallPart>* const parts : {&probes_, &parts_, &tiles_}) {
+    for (std::vector<CallPart>* const parts : {&probes_, &rows_, &parts_, &tiles_}) {
         for (CallPart& part : *parts) look_at(part);
     }
     set_none_apart();
@@ -161,6 +162,19 @@ CallPart SearchedCall::around(const std::vector<std::int64_t>& index, std::int64
     return part;
 }
 
+/// The element, and those beside it along the last index, if a replay may be of some of these alone.
+CallPart SearchedCall::row_around(const std::vector<std::int64_t>& index) const {
+    CallPart row = around(index, 1);
+    if (index.empty()) return row;
+    const int last = program_.axis_of(program_.array(wrong_).indices.back());
+    AxisRange& range = row.ranges[std::size_t(last)];
+    const std::int64_t extent = call_.extents[std::size_t(last)];
+    if (range.count > 1) return row;
+    range.count = std::min(most_elements_of_row, extent);
+    range.first = std::min(range.first, extent - range.count);
+    return row;
+}
+
 /// A tile around an element: of axes that are cut one block, or more where there is room; of others an index.
 CallPart SearchedCall::tile_around(const std::vector<std::int64_t>& index) const {
     CallPart tile;
@@ -197,9 +211,13 @@ void SearchedCall::choose_parts() {
         if (tiles_.size() < wrong_tiles) add(tile_around(element.index), tiles_);
     }
     // The worst ones may be all of one kind.
-    add(around(verdict_.worst.front().index, 1), probes_);
+    const auto add_probe = [&](const std::vector<std::int64_t>& index) {
+        add(around(index, 1), probes_);
+        add(row_around(index), rows_);
+    };
+    add_probe(verdict_.worst.front().index);
     for (std::size_t i = 0; i + 1 < most_probes && !elements.empty(); ++i)
-        add(around(elements[i * (elements.size() - 1) / (most_probes - 2)].index, 1), probes_);
+        add_probe(elements[i * (elements.size() - 1) / (most_probes - 2)].index);
     elements.insert(elements.begin(), verdict_.worst.begin(), verdict_.worst.end());
     for (const ProgramElement& element : elements) {
         if (parts_.size() < wrong_parts) add(around(element.index, part_indices), parts_);
@@ -252,7 +270,7 @@ void SearchedCall::set_none_apart() {
     }
     sets_none_apart_ = counts[0] > 0 && counts[1] > 0;
     if (!sets_none_apart_) return;
-    for (std::vector<CallPart>* const parts : {&probes_, &parts_, &tiles_}) {
+    for (std::vector<CallPart>* const parts : {&probes_, &rows_, &parts_, &tiles_}) {
         for (CallPart& part : *parts) {
             for (LookedElement& element : part.elements)
                 element.is_known = element.is_known && !element.is_none;
@@ -329,13 +347,12 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
 
 }  // namespace
 
-void SearchedCall::replay(const CallPart& part, int stage, RewriteOutcome& outcome) const {
+void SearchedCall::replay(const CallPart& part, int stage, const LookAtElement& look) const {
     std::size_t next = 0;
-    const std::optional<LostDigits> lost = lost_digits();
     const ObserveTile observe = [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (tile.stage != wrong_) return;
         for (std::size_t i = 0; i < expected.value.size() && next < part.elements.size(); ++i, ++next)
-            look(part.elements[next], {expected.value[i], expected.error[i]}, lost, outcome);
+            look(part.elements[next], {expected.value[i], expected.error[i]});
     };
     TileRun run = run_of(part.ranges, observe);
     for (const int i : rewritten_) {
@@ -345,12 +362,20 @@ void SearchedCall::replay(const CallPart& part, int stage, RewriteOutcome& outco
     run.run(rewritten_);
 }
 
+void SearchedCall::look_at_rows(int stage, std::size_t most, const LookAtElement& look) const {
+    for (std::size_t i = 0; i < std::min(rows_.size(), most); ++i) replay(rows_[i], stage, look);
+}
+
 bool SearchedCall::explains_a_probe(int stage, double share) const {
     // What explains all but few elements explains one of the first two.
     const bool is_of_all = share >= most_of_wrong;
     RewriteOutcome outcome;
+    const std::optional<LostDigits> lost = lost_digits();
+    const auto add = [&](const LookedElement& element, Uncertain expected) {
+        look(element, expected, lost, outcome);
+    };
     for (const CallPart& probe : probes_) {
-        replay(probe, stage, outcome);
+        replay(probe, stage, add);
         if (!outcome.explained.empty()) return true;
         if (is_of_all && outcome.unexplained + outcome.swallowed > 1) return false;
     }
@@ -365,8 +390,12 @@ RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int 
             wrong += element.is_known && !element.is_right ? 1 : 0;
     }
     if (wrong == 0) return outcome;
+    const std::optional<LostDigits> lost = lost_digits();
+    const auto add = [&](const LookedElement& element, Uncertain expected) {
+        look(element, expected, lost, outcome);
+    };
     for (const CallPart& part : parts) {
-        replay(part, stage, outcome);
+        replay(part, stage, add);
         if (double(outcome.unexplained) > (1 - share) * wrong) return outcome;
     }
     // As where a cast may go either way.

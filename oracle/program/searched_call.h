@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -20,6 +21,8 @@ struct LookedElement {
     bool is_none = false;  ///< no number, where one is expected
     double off = 0;        ///< how far it is from what that expects
 };
+
+using LookAtElement = std::function<void(const LookedElement&, Uncertain expected)>;
 
 /// A part of the call: some indices of its independent axes. Few of them, around an element, which a replay takes little time for;
 /// or a tile.
@@ -89,6 +92,8 @@ class SearchedCall {
     RewriteOutcome outcome_in_tiles(int stage, double share) const {
         return outcome_in(tiles_, stage, share);
     }
+    /// What the program as it is now expects of the elements of some rows, most of them wrong: of `most` of them at most.
+    void look_at_rows(int stage, std::size_t most, const LookAtElement& look) const;
     /// With all that is known.
     TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
 
@@ -108,8 +113,9 @@ class SearchedCall {
     void set_none_apart();
     void look_at(CallPart& part) const;
     CallPart around(const std::vector<std::int64_t>& index, std::int64_t most) const;
+    CallPart row_around(const std::vector<std::int64_t>& index) const;
     CallPart tile_around(const std::vector<std::int64_t>& index) const;
-    void replay(const CallPart& part, int stage, RewriteOutcome& outcome) const;
+    void replay(const CallPart& part, int stage, const LookAtElement& look) const;
     bool explains_a_probe(int stage, double share) const;
     RewriteOutcome outcome_in(const std::vector<CallPart>& parts, int stage, double share) const;
 
@@ -130,6 +136,7 @@ class SearchedCall {
     Dtype declared_type_ = Dtype::f32;    ///< of its numbers
     std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
     std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing
+    std::vector<CallPart> rows_;
     std::vector<CallPart> parts_;
     std::vector<CallPart> tiles_;
     bool sets_none_apart_ = false;

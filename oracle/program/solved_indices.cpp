@@ -257,10 +257,6 @@ void offer_within_blocks(RewriteOffers& offers, const NodeSamples& of, std::size
     }
 }
 
-}  // namespace
-
-namespace {
-
 /// Another index of a dimension everywhere; beyond the array it may be that 0 is read.
 template <class IndexAt>
 void offer_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension, int node,

@@ -126,6 +126,18 @@ std::string answers_text(const Report& report) {
     return text;
 }
 
+/// Causes of what the first one does not explain, of whichever stage.
+std::string further_text(const Diagnosis& diagnosis) {
+    constexpr std::size_t most = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(diagnosis.then.size(), most); ++i) {
+        const FoundCause& next = diagnosis.then[i];
+        text += cause_line(next.structural ? "besides" : "then", next);
+        if (next.race_alike) text += "  a race looks the same here, too\n";
+    }
+    return text;
+}
+
 /// What is said where any of the causes is told that a missing barrier leaves as well.
 std::string race_text(const Diagnosis& diagnosis, const std::vector<const FoundCause*>& tied) {
     const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };
@@ -179,7 +191,7 @@ std::string causes_text(const Report& report) {
     if (diagnosis.causes.empty() && is_declared) return text + places + end;
     if (diagnosis.causes.empty())
         return text + (diagnosis.tried_all() ? "no known cause explains this\n" : "no cause was found\n") +
-               end + places + answers_text(report);
+               end + places + further_text(diagnosis) + answers_text(report);
     // Of what nobody wrote there are no values to explain: the causes below say all that there is to say.
     const StageTally tally = report.guilty ? report.stage(*report.guilty).tally : StageTally();
     if (diagnosis.causes[0].structural && tally.outside > tally.unwritten)
@@ -188,12 +200,7 @@ std::string causes_text(const Report& report) {
     const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
     text += best_cause(report, diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
     text += race_text(diagnosis, tied);
-    for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
-        const FoundCause& next = diagnosis.then[i];
-        text += cause_line(next.structural ? "besides" : "then", next);
-        if (next.race_alike) text += "  a race looks the same here, too\n";
-    }
-    return text + answers_text(report) + end;
+    return text + further_text(diagnosis) + answers_text(report) + end;
 }
 
 }  // namespace tilescope

@@ -50,6 +50,31 @@ def after_log2(call, s):
     return F32(call.soft_cap) * np.tanh(s * played.LOG2E / F32(call.soft_cap)) / played.LOG2E
 
 
+def low_rows():
+    """Scores of three rows are far below those that kernels expect."""
+    call = small()
+    call.k[..., 0], call.q[..., 0], call.q[:, :, [2, 5, 11]] = 30, 0, 0
+    call.q[:, :, [2, 5, 11], :2] = -2000, 1
+    return call
+
+
+def before_scale(call, s):
+    return F32(call.soft_cap) * np.tanh(s / call.scale / F32(call.soft_cap)) * call.scale
+
+
+def with_lengths(call, lengths, diagonal_of=None):
+    """What is visible with other lengths; `diagonal_of`: lengths that the causal diagonal ends at."""
+    seen = dataclasses.replace(call, lengths=np.array(lengths), causal=False).visible()
+    if not call.causal:
+        return seen
+    ends = np.array(call.lengths if diagonal_of is None else diagonal_of)
+    return seen & (np.arange(call.seqlen_kv) <= np.arange(call.seqlen_q)[:, None] + (ends - call.seqlen_q)[:, None, None, None])
+
+
+LENGTHS = small(batch=2, heads=1, causal=False, seqlen_kv=64, lengths=np.array([51, 37]))
+CAUSAL_LENGTHS = dataclasses.replace(LENGTHS, causal=True)
+LARGE_SPLITS = small(seqlen_q=1, block_m=4, causal=False, tiles_per_split=2, size=9)
+LOW_ROWS = low_rows()
 PER_BLOCK = small(heads=1, descale_k=numbers(1, 1, 3), descale_rows=16)
 PER_TOKEN = small(heads=1, descale_k=numbers(1, 1, 48), descale_rows=1)
 PER_HEAD = small(batch=2, heads_kv=2, descale_k=numbers(2, 2))
@@ -70,16 +95,10 @@ class Row:
 
 
 MISSING = [
-    Row("scale", "0.96 times sm_scale, outputs alone", planted(small(), True, scale=small().scale * F32(0.96)),
-        "o", "scale|score_constant", "from outputs alone listed factors are tried, and none is solved for"),
-    Row("scale", "1.5 times sm_scale, outputs alone", planted(small(), True, scale=small().scale * F32(1.5)),
-        "o", "scale|score_constant", "from outputs alone listed factors are tried, and none is solved for"),
     Row("NaN", "exp(-inf - -inf) in a hidden tile, outputs alone", planted(HIDDEN_TILE, True, guard=False),
         "o", "inf_minus_inf", "NaN in every element is what many mistakes leave"),
     Row("mask as data", "inverted", planted(MASKED, bias=np.where(np.isinf(MASKED.bias), 0, -np.inf).astype(F32)),
         "s", "bias|mask", "no form of a mask has what an array says in it"),
-    Row("soft cap", "after log2(e)", planted(small(soft_cap=5), cap=after_log2),
-        "s", "cap", "the cap's input is not solved for"),
     Row("gradient", "two query heads of any group", planted_backward(GROUPS, heads_of=[(0, 4), (2, 3)].__getitem__),
         "dk", "head|group", "but for one head, or every heads_kv-th, no set of query heads is tried"),
 ]
@@ -87,6 +106,15 @@ MISSING = [
 FOUND = [
     Row("descale", "of the other head", planted(PER_HEAD, key_descales=PER_HEAD.key_descales()[:, ::-1]), "s", "descale_of_other_head"),
     Row("scale", "0.96 times sm_scale", planted(small(), scale=small().scale * F32(0.96)), "s", "score_constant"),
+    Row("scale", "0.96 times sm_scale, outputs alone", planted(small(), True, scale=small().scale * F32(0.96)), "o", "score_constant"),
+    Row("scale", "1.5 times sm_scale, outputs alone", planted(small(), True, scale=small().scale * F32(1.5)), "o", "score_constant"),
+    Row("merge", "without its maximum", planted(LARGE_SPLITS, merge=played.without_maximum), "o", "merge_without_max"),
+    Row("merge", "without its maximum, outputs alone", planted(LARGE_SPLITS, True, merge=played.without_maximum), "o", "merge_without_max"),
+    Row("maximum", "starts at -5e3, outputs alone", planted(LOW_ROWS, True, first_max=-5e3), "o", "m_starts_at"),
+    Row("scale", "of a padded head_dim, outputs alone", planted(small(head_dim=40), True, scale=0.125), "o", "scale_of_padded_head_dim"),
+    Row("lengths", "ignored, outputs alone", planted(LENGTHS, True, visible=with_lengths(LENGTHS, (64, 64))), "o", "length_ignored"),
+    Row("lengths", "one too long, outputs alone", planted(LENGTHS, True, visible=with_lengths(LENGTHS, (52, 38))), "o", "length_shifted"),
+    Row("lengths", "one too short", planted(LENGTHS, visible=with_lengths(LENGTHS, (50, 36))), "s", "length_shifted"),
     Row("mask as data", "of batch entry 0", planted(MASKED, bias=MASKED.bias[[0, 0]]), "s", "bias_of_other_head"),
     Row("mask as data", "ignored", planted(MASKED, bias=np.zeros_like(MASKED.bias)), "s", "bias_missing"),
     Row("gradient", "every heads_kv-th query head", planted_backward(GROUPS, heads_of=lambda j: (j, j + 2, j + 4)),
@@ -106,6 +134,14 @@ FORMULAS = [
         "s", r"bias\[b, h, i, \(j \+ \(seqlen_kv - 1\)\) % seqlen_kv\]"),
     Row("mask as data", "of the row before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=2)),
         "s", r"bias\[b, h, \(i \+ \(seqlen_q - 1\)\) % seqlen_q, j\]"),
+    Row("soft cap", "after log2(e)", planted(small(soft_cap=5), cap=after_log2),
+        "s", r"tanh\(sum\(d: Q \* K\) \* 0.25 / 5.0 \* 1.44269\d*\) / 1.44269\d* \* 5.0"),
+    Row("soft cap", "before sm_scale", planted(small(soft_cap=5, size=2), cap=before_scale),
+        "s", r"tanh\(sum\(d: Q \* K\) / 5.0\) \* 0.25 \* 5.0"),
+    Row("lengths", "of batch entry 0, outputs alone", planted(LENGTHS, True, visible=with_lengths(LENGTHS, (51, 51))),
+        "o", r"j < length_kv\[0\]"),
+    Row("lengths", "not in the diagonal", planted(CAUSAL_LENGTHS, visible=with_lengths(CAUSAL_LENGTHS, (51, 37), (64, 64))),
+        "s", r"j - i <= seqlen_kv - seqlen_q"),
     Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
 ]
 
@@ -129,7 +165,8 @@ class Reported(TileDiffCase):
                 self.assertEqual(named, [], f"a false name; expected is none, since {row.reason}")
 
     def test_the_right_kernel_matches(self):
-        for call in (PER_BLOCK, PER_TOKEN, PER_HEAD, MASKED, SINKS, HIDDEN_TILE, small(soft_cap=5)):
+        for call in (PER_BLOCK, PER_TOKEN, PER_HEAD, MASKED, SINKS, HIDDEN_TILE, LENGTHS, CAUSAL_LENGTHS, LOW_ROWS, LARGE_SPLITS,
+                     small(soft_cap=5)):
             with self.subTest(call=call):
                 self.assertEqual(self.judge(planted(call)(self.file))["verdict"], "match")
         self.assertEqual(self.judge(planted_backward(GROUPS)(self.file))["verdict"], "match")
@@ -147,6 +184,12 @@ class Reported(TileDiffCase):
                 first = report["causes"][0]
                 self.assertEqual(first["name"], "formula")
                 self.assertRegex(first["rewrites"][0]["becomes"], row.cause)
+
+    def test_what_follows_from_keys_behind_a_length_is_covered(self):
+        report = self.judge(planted(LENGTHS, visible=with_lengths(LENGTHS, (64, 48)))(self.file))
+        self.assertEqual(report["causes"][0]["name"], "m_includes_tail")
+        self.assertLessEqual({"l", "acc"}, {answer["stage"] for answer in report["answers"]})
+        self.assertNotIn("unexplained", {answer["answer"] for answer in report["answers"]}, report["answers"])
 
     def test_formulas_can_be_left_out(self):
         report = self.judge(FORMULAS[0].write(self.file), "--without-cause", "formula")

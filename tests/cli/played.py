@@ -88,28 +88,34 @@ def merged(lse, o):
     return top + np.log(weight.sum(axis=0)), (weight[..., None] * o).sum(axis=0) / weight.sum(axis=0)[..., None]
 
 
+def without_maximum(lse, o):
+    """Splits weighted with exp(lse - log(sum of exp(lse))) in float32: beyond 88 the sum is infinite."""
+    total = np.log(np.exp(lse.astype(F32)).sum(axis=0))
+    return total, (np.exp(lse.astype(F32) - total)[..., None] * o).sum(axis=0)
+
+
 def capped(call, s):
     return F32(call.soft_cap) * np.tanh(s / F32(call.soft_cap)) if call.soft_cap else s
 
 
-def play(call, *, scale=None, key_descales=None, cap=capped, bias=None, first_max=-np.inf, subtracted=None, guard=True,
-         sink_splits=(0,), merge=merged, stored=lambda o: o):
+def play(call, *, scale=None, key_descales=None, cap=capped, bias=None, visible=None, first_max=-np.inf, subtracted=None,
+         guard=True, sink_splits=(0,), merge=merged, stored=lambda o: o):
     """All stages, as datasets have them."""
     with np.errstate(all="ignore"):
-        return stages_of(call, scale, key_descales, cap, bias, first_max, subtracted, guard, sink_splits, merge, stored)
+        s = scores_of(call, scale, key_descales, cap, bias, visible)
+        return stages_of(call, s, first_max, subtracted, guard, sink_splits, merge, stored)
 
 
-def scores_of(call, scale, key_descales, cap, bias):
+def scores_of(call, scale, key_descales, cap, bias, visible):
     descales = call.key_descales() if key_descales is None else key_descales
     raw = call.q.astype(F32) @ call.of_heads(call.k.astype(F32) * descales[..., None]).swapaxes(2, 3)
     s = cap(call, raw * (call.scale if scale is None else F32(scale)))
     bias = call.bias if bias is None else bias
     s = s if bias is None else s + bias
-    return np.where(call.visible(), s, -np.inf).astype(F32)
+    return np.where(call.visible() if visible is None else visible, s, -np.inf).astype(F32)
 
 
-def stages_of(call, scale, key_descales, cap, bias, first_max, subtracted, guard, sink_splits, merge, stored):
-    s = scores_of(call, scale, key_descales, cap, bias)
+def stages_of(call, s, first_max, subtracted, guard, sink_splits, merge, stored):
     v = call.of_heads(call.v.astype(F32))
     rows = s.shape[:3]
     p = np.zeros_like(s)

@@ -54,6 +54,7 @@ TEST(Answers, AreGivenToEveryStageThatDivergesByItself) {
     EXPECT_EQ(answer_of(report, Stage::o).kind, AnswerKind::unexplained);
     EXPECT_TRUE(says(report, "wrong too, o: unexplained\n")) << causes_text(report);
     EXPECT_TRUE(says(report, "wrong too, lse: a cause of its own, lse_sign\n")) << causes_text(report);
+    EXPECT_TRUE(says(report, "then: lse_sign in lse")) << causes_text(report);
     EXPECT_FALSE(says(report, "wrong too, l:")) << causes_text(report);
 }
 

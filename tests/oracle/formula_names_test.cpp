@@ -106,6 +106,9 @@ TEST(FormulaNames, OfStatesAndOutputs) {
         {"o", "acc / l_row + 0.001 where l_row > 0.0 else 0.0", ""},
         {"o", "acc / max(l_row, 12.0) where l_row > 0.0 else 0.0", ""},
         {"p", "max(exp(s - m) where s > -inf else 0.0, 0.0067)", "exp_clamped"},
+        {"p", "exp(max(s - m, -5.0))", "exp_clamped"},
+        {"p", "exp(max(s - m, -5.0)) where s > -inf else 0.0", "exp_clamped"},
+        {"p", "exp(s - m)", "inf_minus_inf"},
         {"p",
          "0.0067 where (exp(s - m) where s > -inf else 0.0) < 0.0068 else exp(s - m) where s > -inf else 0.0",
          "exp_clamped"},
@@ -198,6 +201,23 @@ output s
     EXPECT_EQ(of("j < length"), "causal_ignored");
     EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 9 and j < length"), "window_shifted");
     EXPECT_EQ(of("j <= i and j <= i + 4 and j >= i - 8"), "");
+}
+
+/// What is left out of ds is the cap's derivative where there is a cap.
+TEST(FormulaNames, OfGradients) {
+    const Program program = parse_program(R"(
+axes   i: n
+input  p[i]; dp[i]; delta[i]; x[i]
+stage  ds[i] = p * (dp - delta) * (1.0 - x * x)
+stage  other[i] = p * (dp - delta)
+output ds
+)");
+    const OtherFormula other{"ds", program.array(program.array_named("ds")).value,
+                             program.array(program.array_named("other")).value};
+    Problem problem;
+    EXPECT_EQ(name_of_formula(program, problem, 1, other), "");
+    problem.logits_soft_cap = 5;
+    EXPECT_EQ(name_of_formula(program, problem, 1, other), "cap_derivative_missing");
 }
 
 /// A free number is no knowledge.
