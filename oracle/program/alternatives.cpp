@@ -104,9 +104,6 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
                 {build.of_two(ProgramOp::larger, before, build.of_two(ProgramOp::rest, index, block)), 2});
         const int next = build.of_two(ProgramOp::plus, index, block);
         all.push_back({next, is_own ? 1.0 : 3.0});
-        // The last block is its own.
-        if (is_own && extent >= 0)
-            all.push_back({build.chosen(next, build.of_two(ProgramOp::less, next, extent), index), 2});
         // Half of a block is that of the one before already, or still.
         const int half = build.of_two(ProgramOp::quotient, block, build.whole(2));
         for (const ProgramOp op : {ProgramOp::less, ProgramOp::at_least}) {
@@ -220,6 +217,15 @@ std::vector<Alternative> tile_reads_like(ProgramBuilder& build, const Program& p
         return all;
     }
     const int block = program.axes[std::size_t(along)].block;
+    // The next tile already, where there is one; it is filled up with zeros.
+    const int extent = program.axes[std::size_t(along)].extent;
+    ProgramNode next = node;
+    next.list[rows] = build.of_two(ProgramOp::plus, build.axis(along), block);
+    const int is_key = build.of_two(ProgramOp::less, next.list[rows], extent);
+    const int of_next = build.chosen(build.add(next), is_key, build.real(0));
+    const int last = build.of_two(ProgramOp::quotient, build.moved(extent, -1), block);
+    const int has_next = build.of_two(ProgramOp::less, build.block_of(along), last);
+    all.push_back({build.chosen(of_next, has_next, build.add(node)), 3});
     const int cols = program.axes[std::size_t(feature)].extent;
     const int first = build.of_two(ProgramOp::times, build.block_of(along), block);
     const int row = build.within_block(along);

@@ -273,6 +273,28 @@ class Rewriter : NodeRewrites {
         }
     }
 
+    /// Row and column of the tile are compared, in the place of those of the sequence.
+    void within_blocks(int value, const std::vector<int>& comparisons, std::vector<ProgramRewrite>& found) {
+        int formula = value;
+        for (const int number : comparisons) {
+            ProgramNode node = copy_of(number);
+            for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+                for (int of = 0; of < int(program_.axes.size()); ++of) {
+                    const bool is_it = program_.axes[std::size_t(of)].block >= 0 && takes(node.of[side], of);
+                    if (is_it) node.of[side] = build_.within_block(of);
+                }
+            }
+            formula = build_.with_node(formula, number, of_two(node.op, node.of[0], node.of[1]));
+        }
+        if (formula != value) found.push_back({stage_, formula, std::nullopt, 6, "guard"});
+    }
+
+    bool takes(int number, int axis) const {
+        const ProgramNode& node = program_.node(number);
+        return program_.axis_of(number) == axis ||
+               std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes(of, axis); });
+    }
+
     /// An index that a mask takes, however often, is one number of the kernel; its bounds are compared in one way.
     void of_repeated_axes(int value, const Axes& fixed, std::vector<ProgramRewrite>& found) {
         std::vector<int> nodes;
@@ -292,6 +314,7 @@ class Rewriter : NodeRewrites {
         }
         of_repeated_sums(value, here);
         of_blocks(value, comparisons, here);
+        within_blocks(value, comparisons, here);
         if (comparisons.size() > 1) {
             int formula = value;
             for (const int number : comparisons) {

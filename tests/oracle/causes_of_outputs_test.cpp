@@ -38,9 +38,9 @@ TEST(CausesOfOutputs, KAndVOfAnotherHead) {
                "V[b, h % group, j, e]))"});
 }
 
-/// A kernel with a mask of its own, by the bias of another call.
+/// A kernel with a mask of its own beside `mask`, by the bias of another call.
 MemoryRecording recorded_with_hidden(const std::function<bool(std::int64_t row, std::int64_t key)>& is_hidden,
-                                     Problem problem) {
+                                     Problem problem, Mask mask) {
     Call call = make_call(problem, seed);
     const Problem& p = call.problem;
     std::vector<float> bias(std::size_t(p.seqlen_q * p.seqlen_kv), 0);
@@ -50,6 +50,7 @@ MemoryRecording recorded_with_hidden(const std::function<bool(std::int64_t row, 
     const Inputs without = call.inputs;
     call.inputs.bias = {1, 1, p.seqlen_q, p.seqlen_kv, std::move(bias)};
     call.problem.window_left = -1;
+    call.problem.mask = mask;
     const MemoryRecording run = recorded(call);
     return declared_as(with_stages(run, {Stage::m, Stage::l, Stage::acc, Stage::o}), problem, run.units(),
                        without);
@@ -57,7 +58,7 @@ MemoryRecording recorded_with_hidden(const std::function<bool(std::int64_t row, 
 
 TEST(CausesOfOutputs, HalfOfTheKeysOfEachTile) {
     const MemoryRecording recording = recorded_with_hidden(
-        [](std::int64_t, std::int64_t key) { return key % 16 >= 8; }, small_problem(Mask::none));
+        [](std::int64_t, std::int64_t key) { return key % 16 >= 8; }, small_problem(Mask::none), Mask::none);
     const Titles hidden = {
         "mask_elsewhere (s sum(d: Q * K) * 0.25 where j % block_n < block_n / 2 else -inf)"};
     EXPECT_EQ(named(recording), hidden);
@@ -70,7 +71,7 @@ TEST(CausesOfOutputs, AWindowThatSkipsTilesAndMasksNothing) {
     const std::int64_t diagonal = problem.seqlen_kv - problem.seqlen_q;
     const MemoryRecording recording = recorded_with_hidden(
         [=](std::int64_t row, std::int64_t key) { return key / 16 < (row / 16 * 16 + diagonal - 11) / 16; },
-        problem);
+        problem, Mask::causal);
     EXPECT_EQ(
         named(with_stages(recording, {Stage::o})),
         Titles{
@@ -78,7 +79,16 @@ TEST(CausesOfOutputs, AWindowThatSkipsTilesAndMasksNothing) {
             "+ (block_n - 1) >= i / block_m * block_m + seqlen_kv - seqlen_q - 11 else -inf)"});
 }
 
-TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {
+TEST(CausesOfOutputs, MasksByThePlacesInTheTile) {
+    const MemoryRecording recording =
+        recorded_with_hidden([](std::int64_t row, std::int64_t key) { return key % 16 > row % 16; },
+                             small_problem(Mask::causal), Mask::none);
+    EXPECT_EQ(named(with_stages(recording, {Stage::o})),
+              Titles{"mask_tile_local (s sum(d: Q * K) * 0.25 where j % block_n <= i % block_m else -inf)"});
+}
+
+/// The output of a kernel that takes V of the next tile, zeros behind its end, where there is one.
+MemoryRecording recorded_with_next_v(const std::function<bool(std::int64_t key)>& is_next) {
     const Problem problem = small_problem(Mask::none);
     Call call = make_call(problem, seed);
     const Inputs own = call.inputs;
@@ -86,12 +96,30 @@ TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {
     const std::int64_t heads = problem.batch * problem.heads_kv;
     for (std::int64_t at = 0; at < heads * problem.seqlen_kv; ++at) {
         const std::int64_t key = at % problem.seqlen_kv;
-        if (key % 16 >= 8 || key + 16 >= problem.seqlen_kv) continue;
+        if (!is_next(key)) continue;
+        const bool is_there = key + 16 < problem.seqlen_kv;
         for (std::int64_t d = 0; d < cols; ++d)
-            call.inputs.v[std::size_t(at * cols + d)] = own.v[std::size_t((at + 16) * cols + d)];
+            call.inputs.v[std::size_t(at * cols + d)] =
+                is_there ? own.v[std::size_t((at + 16) * cols + d)] : 0.0F;
     }
     const MemoryRecording run = recorded(call);
-    const MemoryRecording recording = declared_as(with_stages(run, {Stage::o}), problem, run.units(), own);
+    return declared_as(with_stages(run, {Stage::o}), problem, run.units(), own);
+}
+
+TEST(CausesOfOutputs, VIsTheNextTileAlready) {
+    const std::int64_t seqlen_kv = small_problem(Mask::none).seqlen_kv;
+    const MemoryRecording recording =
+        recorded_with_next_v([=](std::int64_t key) { return key / 16 < (seqlen_kv - 1) / 16; });
+    EXPECT_EQ(
+        named(recording),
+        Titles{"other_kv_tile (acc acc * rescale + sum(j: p * ((V[b, h / group, j + block_n, e] where j + "
+               "block_n < seqlen_kv else 0.0) where j / block_n < (seqlen_kv - 1) / block_n else V)))"});
+}
+
+TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {
+    const std::int64_t seqlen_kv = small_problem(Mask::none).seqlen_kv;
+    const MemoryRecording recording =
+        recorded_with_next_v([=](std::int64_t key) { return key % 16 < 8 && key + 16 < seqlen_kv; });
     EXPECT_EQ(
         named(recording),
         Titles{"operand_addresses (acc acc * rescale + sum(j: p * V[b, h / group, j + block_n where j % "
