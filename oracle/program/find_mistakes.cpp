@@ -407,10 +407,14 @@ class MistakeSearch {
                searched_.takes_part_in(stage, other.stage);
     }
 
-    /// What everything that was stored is, if the kernel has the mistake.
-    ProgramReport report_with(const Found& found) {
+    /// What everything that was stored is, if the kernel has the mistake; nullopt: nothing can be said of it.
+    std::optional<ProgramReport> report_with(const Found& found) {
         const Rewritten with(program_, found.rewrite, found.dtype);
-        return judge_program(searched_.call(), searched_.stored(), searched_.options());
+        try {
+            return judge_program(searched_.call(), searched_.stored(), searched_.options());
+        } catch (const Error&) {
+            return std::nullopt;
+        }
     }
 
     /// Whether it leaves what these stored. Much leaves all rows empty.
@@ -423,12 +427,12 @@ class MistakeSearch {
         };
         const bool leaves_some = found.mistake.healthy >= 1 - most_of_wrong;
         if (!leaves_some && std::ranges::none_of(report_.stages, is_more_than_empty)) return false;
-        const ProgramReport report = report_with(found);
-        return std::ranges::all_of(report_.stages, [&](const StageVerdict& other) {
-            return !is_wrong_behind(other, found.rewrite.stage) ||
-                   double(report.verdict_of(other.stage).outside) <=
-                       (1 - most_of_wrong) * double(other.outside);
-        });
+        const std::optional<ProgramReport> report = report_with(found);
+        return report && std::ranges::all_of(report_.stages, [&](const StageVerdict& other) {
+                   return !is_wrong_behind(other, found.rewrite.stage) ||
+                          double(report->verdict_of(other.stage).outside) <=
+                              (1 - most_of_wrong) * double(other.outside);
+               });
     }
 
     /// Whether stages that were right would not be, with the mistake in what they take as well.
@@ -439,10 +443,10 @@ class MistakeSearch {
                    searched_.takes_part_in(stage, other.stage);
         });
         if (stage == searched_.wrong() || !has_others || !found.mistake.where.empty()) return false;
-        const ProgramReport report = report_with(found);
-        return std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
-            return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
-        });
+        const std::optional<ProgramReport> report = report_with(found);
+        return report && std::ranges::any_of(report->stages, [&](const StageVerdict& verdict) {
+                   return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;
+               });
     }
 
     std::vector<ProgramMistake> best() {

@@ -185,6 +185,14 @@ class Reported(TileDiffCase):
                 self.assertEqual(first["name"], "formula")
                 self.assertRegex(first["rewrites"][0]["becomes"], row.cause)
 
+    def test_a_rewrite_that_nothing_can_be_said_of_ends_no_search(self):
+        call = small(seqlen_q=33, seqlen_kv=97, head_dim=48)
+        hidden = np.where(np.arange(97) < 45 + np.arange(33)[:, None], -np.inf, 0).astype(F32)
+        call = dataclasses.replace(call, bias=hidden[None, None])
+        report = self.judge(planted(call, True, guard=False)(self.file))
+        self.assertEqual(report["first_divergence"]["stage"], "o")
+        self.assertFalse(report["search"]["cut_off"])
+
     def test_what_follows_from_keys_behind_a_length_is_covered(self):
         report = self.judge(planted(LENGTHS, visible=with_lengths(LENGTHS, (64, 48)))(self.file))
         self.assertEqual(report["causes"][0]["name"], "m_includes_tail")
