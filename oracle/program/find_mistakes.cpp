@@ -13,6 +13,7 @@
 #include "oracle/program/conditions.h"
 #include "oracle/program/fitted_numbers.h"
 #include "oracle/program/rewrites.h"
+#include "oracle/program/rewritten.h"
 #include "oracle/program/searched_call.h"
 #include "oracle/program/solved.h"
 
@@ -34,35 +35,6 @@ constexpr double bits_of_known_as_short = 3;
 constexpr double bits_of_known = -4;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
-
-/// A formula in the place of the declared one, for as long as it lives.
-class Rewritten {
- public:
-    Rewritten(Program& program, const ProgramRewrite& rewrite, Dtype dtype)
-        : array_(program.arrays[std::size_t(rewrite.stage)]), declared_(array_), program_(program) {
-        (rewrite.is_start ? array_.start : array_.value) = rewrite.value;
-        array_.dtype = dtype;
-        also_ = rewrite.also;
-        exchange_others();
-    }
-    ~Rewritten() {
-        array_ = declared_;
-        exchange_others();
-    }
-    Rewritten(const Rewritten&) = delete;
-    Rewritten& operator=(const Rewritten&) = delete;
-
- private:
-    void exchange_others() {
-        for (StageFormula& other : also_)
-            std::swap(program_.arrays[std::size_t(other.stage)].value, other.value);
-    }
-
-    ProgramArray& array_;
-    ProgramArray declared_;
-    Program& program_;
-    std::vector<StageFormula> also_;
-};
 
 double as_short(bool is_known) {
     return is_known ? bits_of_known_as_short : bits_of_as_short;

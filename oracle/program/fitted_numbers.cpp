@@ -7,6 +7,7 @@
 
 #include "dump/schema/rounding.h"
 #include "oracle/program/build.h"
+#include "oracle/program/rewritten.h"
 #include "oracle/program/solved.h"
 #include "oracle/solve/number.h"
 
@@ -126,8 +127,8 @@ class NumberFit {
 
     std::vector<Residual> replayed(double number, std::size_t rows) const {
         Program& program = searched_.program();
-        const int other = with_number(program, slot_, number);
-        const int declared = std::exchange(program.arrays[std::size_t(slot_.stage)].value, other);
+        const ProgramRewrite rewrite{.stage = slot_.stage, .value = with_number(program, slot_, number)};
+        const Rewritten with(program, rewrite, program.array(slot_.stage).dtype);
         const Dtype dtype = program.array(searched_.wrong()).dtype;
         std::vector<Residual> residuals;
         searched_.look_at_rows(slot_.stage, rows, [&](const LookedElement& element, Uncertain expected) {
@@ -135,7 +136,6 @@ class NumberFit {
             residuals.push_back({is_number ? element.got - expected.value : std::nan(""),
                                  expected.error + cast_bound(dtype, std::abs(element.got))});
         });
-        program.arrays[std::size_t(slot_.stage)].value = declared;
         return residuals;
     }
 

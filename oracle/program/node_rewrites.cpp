@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numbers>
 #include <numeric>
 #include <set>
 
@@ -21,7 +20,7 @@ constexpr std::size_t most_factors = 13;
 
 const std::vector<double>& NodeRewrites::factors() {
     if (!factors_.empty()) return factors_;
-    factors_ = {2.0, 0.5, -1.0, std::numbers::log2e, std::numbers::ln2};
+    factors_.assign(common_factors.begin(), common_factors.end());
     for (const ProgramArray& array : program_.arrays) {
         if (array.value >= 0) collect_numbers(array.value);
     }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -85,7 +87,7 @@ class NodeRewrites {
     std::vector<Tried> of_index(const ProgramNode& node, std::size_t dimension, const Axes& fixed);
 
  protected:
-    static constexpr std::ptrdiff_t common_factors = 5;
+    static constexpr std::array common_factors = {2.0, 0.5, -1.0, std::numbers::log2e, std::numbers::ln2};
 
     Program& program_;
     const ProgramCall& call_;

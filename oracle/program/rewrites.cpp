@@ -353,7 +353,7 @@ class Rewriter : NodeRewrites {
         if (is_none(array.start)) {
             // What kernels take in the place of minus infinity, in units of theirs or before they are scaled.
             std::vector<double> units{1};
-            units.insert(units.end(), factors().begin() + common_factors, factors().end());
+            units.insert(units.end(), factors().begin() + common_factors.size(), factors().end());
             for (const double number :
                  {-double(FLT_MAX), -1e30, -1e9, -1e5, -65504.0, -5e4, -1e4, -5e3, -1e3}) {
                 for (const double unit : units)

@@ -84,11 +84,12 @@ class Causes(TileDiffCase):
         return self.file
 
     def test_of_the_samples_are_right(self):
-        for sample in sorted(SAMPLES.glob("*.h5")):
-            if sample.stem in RIGHT:
-                with self.subTest(sample.stem):
-                    first = [cause["name"] for cause in self.judge(sample)["causes"] if cause["rank"] == 1]
-                    self.assertTrue(set(first) & set(RIGHT[sample.stem]), first)
+        samples = [sample for sample in sorted(SAMPLES.glob("*.h5")) if sample.stem in RIGHT]
+        self.assertGreater(len(samples), 4)
+        for sample in samples:
+            with self.subTest(sample.stem):
+                first = [cause["name"] for cause in self.judge(sample)["causes"] if cause["rank"] == 1]
+                self.assertTrue(set(first) & set(RIGHT[sample.stem]), first)
 
     def test_of_every_fault_are_right(self):
         played = set()

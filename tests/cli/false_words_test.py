@@ -43,19 +43,6 @@ class FalseWords(TileDiffCase):
         causes = report["causes"] + report["further_causes"]
         return [cause["name"] for cause in causes if not cause["structural"]]
 
-    def test_zeros_of_a_sum_that_overflows_are_no_rows_left_out(self):
-        call = small(seqlen_q=1, block_m=4, causal=False, tiles_per_split=2, size=9)
-        for outputs_alone in (False, True):
-            self.assertEqual(self.named(call, outputs_alone, merge=played.without_maximum), ["merge_without_max"])
-
-    def test_zeros_of_rows_below_a_finite_maximum_are_no_rows_left_out(self):
-        call = small()
-        rows = [2, 5, 11]
-        call.k[..., 0], call.q[..., 0], call.q[:, :, rows] = 30, 0, 0
-        call.q[:, :, rows, :2] = -2000, 1
-        for outputs_alone in (False, True):
-            self.assertEqual(self.named(call, outputs_alone, first_max=-5e3), ["m_starts_at"])
-
     def test_zeros_of_a_v_that_was_not_loaded_are_no_rows_left_out(self):
         self.assertEqual(self.named(small(), True, stored=np.zeros_like), [])
 

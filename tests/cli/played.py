@@ -88,12 +88,6 @@ def merged(lse, o):
     return top + np.log(weight.sum(axis=0)), (weight[..., None] * o).sum(axis=0) / weight.sum(axis=0)[..., None]
 
 
-def without_maximum(lse, o):
-    """Splits weighted with exp(lse - log(sum of exp(lse))) in float32: beyond 88 the sum is infinite."""
-    total = np.log(np.exp(lse.astype(F32)).sum(axis=0))
-    return total, (np.exp(lse.astype(F32) - total)[..., None] * o).sum(axis=0)
-
-
 def capped(call, s):
     return F32(call.soft_cap) * np.tanh(s / F32(call.soft_cap)) if call.soft_cap else s
 

@@ -1,3 +1,5 @@
+// One number of the kernel that stands in the formulas of several stages: an index of their loads, or a condition.
+
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +9,15 @@
 namespace tilescope {
 
 namespace {
+
+void rewrite_as_well(ProgramRewrite& rewrite, int stage, int formula) {
+    if (rewrite.stage >= 0) {
+        rewrite.also.push_back({stage, formula});
+        return;
+    }
+    rewrite.stage = stage;
+    rewrite.value = formula;
+}
 
 void collect_input_reads(const Program& program, int number, std::vector<int>& reads) {
     const ProgramNode& node = program.node(number);
@@ -68,12 +79,7 @@ class LoadRewriter {
                 const int formula =
                     with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
                 if (formula == program_.array(stages_[k]).value) continue;
-                if (rewrite.stage < 0) {
-                    rewrite.stage = stages_[k];
-                    rewrite.value = formula;
-                } else {
-                    rewrite.also.push_back({stages_[k], formula});
-                }
+                rewrite_as_well(rewrite, stages_[k], formula);
             }
             if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
         }
@@ -133,12 +139,7 @@ std::vector<ProgramRewrite> rewrites_of_guards(Program& program, const std::vect
                         formula = build.with_node(formula, choice, node.of[side]);
                 }
                 if (formula == declared) continue;
-                if (rewrite.stage < 0) {
-                    rewrite.stage = stages[k];
-                    rewrite.value = formula;
-                } else {
-                    rewrite.also.push_back({stages[k], formula});
-                }
+                rewrite_as_well(rewrite, stages[k], formula);
             }
             if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
         }
