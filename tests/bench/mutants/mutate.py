@@ -320,10 +320,25 @@ def mutated(text, edit):
     return text[:edit.at] + edit.text + text[edit.end:]
 
 
+def in_a_hook(text, at):
+    """Whether a hook or a declaration is in the line, or reaches over it."""
+    begin, end = text.rfind("\n", 0, at) + 1, (text.find("\n", at) + 1 or len(text) + 1) - 1
+    if HOOK.search(text, begin, end):
+        return True
+    before = max((match.end() for match in HOOK.finditer(text, 0, begin)), default=None)
+    if before is None:
+        return False
+    open_ones = 0
+    for sign in re.findall(r"[()]", text[before:begin]):
+        open_ones += 1 if sign == "(" else -1
+        if open_ones <= 0:
+            return False
+    return open_ones > 0
+
+
 def described(text, number, edit):
     line = text.count("\n", 0, edit.at) + 1
-    whole = text.splitlines()[line - 1]
-    is_hook = HOOK.search(whole) is not None
+    is_hook = in_a_hook(text, edit.at) or HOOK.search(text, edit.at, edit.end) is not None
     return {"mutant": number, "operator": edit.operator, "line": line, "column": edit.at - text.rfind("\n", 0, edit.at),
             "before": text[edit.at:edit.end], "after": edit.text, "hook": is_hook}
 
