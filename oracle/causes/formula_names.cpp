@@ -18,7 +18,7 @@ namespace {
 bool is_of_kind(ProgramOp joined_by, std::string_view word) {
     if (word == "#" || word == "one" || word == "constant" || word == "cap")
         return joined_by == ProgramOp::chosen;
-    if (word == "+#") return joined_by == ProgramOp::plus;
+    if (word == "+#" || word == "+next") return joined_by == ProgramOp::plus;
     return word != "bound" || joined_by == ProgramOp::larger;
 }
 

@@ -70,6 +70,7 @@ constexpr FormulaName names[] = {
     {"first_fragment_only", "s", "", "sum *", "0", "i j"},
     {"k_slice_missing", "s", "sum", "*", "0", "<> d"},
     {"head_dim_truncated", "s", "sum", "*", "0", ">= d"},
+    {"dot_runs_on", "s", "", "1", "+next"},
     {"k_slice_missing", "s", "sum", "*", "0", "d"},
     {"half_scores", "s", "!sum", "?", "cast"},
     {"half_scores", "s", "", "sum", "narrow"},

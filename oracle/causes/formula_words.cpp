@@ -101,6 +101,13 @@ bool is_comparison_word(const Program& program, const ProgramNode& node, std::st
 
 }  // namespace
 
+/// Whether an element of an input is read by its number in memory.
+static bool takes_by_number(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read) return node.is_flat;
+    return std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes_by_number(program, of); });
+}
+
 bool is_word(const Program& program, const ProgramNode& node, std::string_view word) {
     if (word == "?") return true;
     if (word.ends_with('~')) {
@@ -147,6 +154,8 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
             return word == "cut_off" && cuts_digits_off(program.node(node.of[1]));
         case ProgramOp::exclusive:
             return word == "^";
+        case ProgramOp::chosen:
+            return word == "+next" && takes_by_number(program, node.of[0]);
         default:
             return is_comparison(node.op) && is_comparison_word(program, node, word);
     }

@@ -148,6 +148,9 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_sum(const ProgramNode& node) {
     all.push_back({of_two(ProgramOp::times, x, y), "operation", 3});
     for (const double factor : factors())
         all.push_back({of_two(node.op, x, of_two(ProgramOp::times, y, real(factor))), "factor", 3});
+    // `=` in the place of `+=`: of what is added up the last is left.
+    if (program_.node(y).op == ProgramOp::sum)
+        for (const Tried& last : last_terms(copy_of(y))) all.push_back(last);
     ProgramNode twice = node;
     twice.of[0] = add(node);
     all.push_back({add(twice), "term"});
@@ -230,6 +233,8 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_range(const ProgramNode& node,
         only(of_two(ProgramOp::less, within, of_two(ProgramOp::quotient, block, whole(2))));
         only(of_two(ProgramOp::less, within, of_two(ProgramOp::minus, block, whole(1))));
     }
+    if (node.op == ProgramOp::sum)
+        for (const Tried& last : last_terms(node)) all.push_back(last);
     const int whole_range = add(node);
     for (const double factor : factors())
         all.push_back({of_two(ProgramOp::times, whole_range, real(factor)), "factor", 2});
@@ -243,6 +248,8 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_range(const ProgramNode& node,
         all.push_back({add(narrow), "type", 1});
     }
     if (node.op == ProgramOp::sum) add_blocks_before(whole_range, fixed, all);
+    if (node.op == ProgramOp::sum) add_term_behind(whole_range, all);
+    add_guards_of_others(node, fixed, neutral, all);
     add_groups(whole_range, fixed, all);
     return all;
 }
@@ -352,29 +359,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
         const int before = written_out(is_cast ? program_.node(array.value).of[0] : array.value);
         if (before >= 0) all.push_back({before, "type"});
     }
-    // Another array in its place.
-    for (int i = 0; i < int(program_.arrays.size()) && i <= stage_; ++i) {
-        const ProgramArray& other = program_.array(i);
-        // Before the first block of a loop there is no state of it.
-        const bool is_none_yet = other.over >= 0 && !fixed[std::size_t(other.over)] &&
-                                 program_.loop_of(i) == program_.loop_of(stage_);
-        if (!there_[std::size_t(i)] || i == node.what || node.is_flat || (i == stage_ && other.over < 0) ||
-            is_none_yet || other.indices.size() != array.indices.size())
-            continue;
-        ProgramNode instead = node;
-        instead.what = i;
-        if (node.of[0] >= 0 && other.over == array.over) {
-            all.push_back({add(instead), "operand"});
-            continue;
-        }
-        instead.of[0] = -1;
-        instead.says_state = false;
-        instead.state = other.over < 0                                    ? ProgramState::unsaid
-                        : i == stage_                                     ? ProgramState::before
-                        : program_.loop_of(i) == program_.loop_of(stage_) ? ProgramState::after
-                                                                          : ProgramState::last;
-        all.push_back({add(instead), "operand"});
-    }
+    add_other_arrays(node, fixed, all);
     return all;
 }
 

@@ -73,10 +73,21 @@ class NodeRewrites {
     void add_groups(int range, const Axes& fixed, std::vector<Tried>& all);
     /// An accumulator that still holds what it held for the block before.
     void add_blocks_before(int sum, const Axes& fixed, std::vector<Tried>& all);
+    /// A sum that is stored over with each term: the last one of a block, or of all.
+    std::vector<Tried> last_terms(const ProgramNode& sum);
+    /// A loop that goes one further: the next elements in memory are multiplied as well.
+    void add_term_behind(int sum, std::vector<Tried>& all);
+    void collect_reads_of(int number, int axis, std::vector<int>& reads) const;
+    /// Its own loop ends by another comparison than the mask of another stage.
+    void add_guards_of_others(const ProgramNode& range, const Axes& fixed, int neutral, std::vector<Tried>& all);
     std::vector<Tried> of_number(const ProgramNode& node);
     /// A formula in which stages that are not there are written out; -1: one cannot be.
     int written_out(int formula);
     std::vector<Tried> of_read(int number, const ProgramNode& node, const Axes& fixed);
+    /// Other arrays, of as many indices or of some of those that there are.
+    void add_other_arrays(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all);
+    bool may_be_read(int array, const Axes& fixed) const;
+    ProgramState state_in_place(int array) const;
     /// The state after another block: that of another index of what it is computed from.
     void of_state_index(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all);
     /// Of an input by the number of the element, where the kernel takes two dimensions to lie in the other order; -1: it is not known.

@@ -119,8 +119,8 @@ class Lines:
         self.given = {hook: self.names_given(hook) for hook in self.hooks}
         self.of_stage = {stage: self.reached(stage) for stage in {stage for _, _, stage in self.hooks}}
         self.everything = {(b[0], line) for bodies in self.bodies.values() for b in bodies for line in range(b[1], b[2] + 1)}
-        # What no hook leads to is computed after all of them.
-        self.rest = self.everything - set().union(*map(self.before, self.hooks))
+        # A stage without a hook: what stands behind all hooks, and what none of them follows from.
+        self.rest = self.everything - set().union(*map(self.before, self.hooks)) | self.everything - set().union(*self.of_stage.values())
 
     def body_at(self, file, line):
         return next((b for bodies in self.bodies.values() for b in bodies if b[0] == file and b[1] <= line <= b[2]), None)
