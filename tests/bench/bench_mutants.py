@@ -68,6 +68,7 @@ class Subject:
     mutated: dict    # of some files the functions whose bodies are mutated
     calls: list      # in this order; a mutant is judged in the first that it changes
     at: pathlib.Path
+    outputs: list = ()       # names that hold o, where no hook sees it
     until: str = ""          # what follows in a mutated file is no part of it
     mended: list = ()        # [before, after]: what is otherwise in the sources as they are
     wide: list = ()          # [before, after]: what is otherwise in those in float64
@@ -104,7 +105,7 @@ class Lines:
     """Where the hook of a stage leads to: lines of each file. A slice of the source by names, as who debugs takes it: no types,
     no pointers."""
 
-    def __init__(self, texts, functions):
+    def __init__(self, texts, functions, outputs):
         self.lines = {file: text.splitlines() for file, text in texts.items()}
         self.bodies = {}  # of a function: [(file, first line, last line)]
         self.sources = {file: (mutate.Source(text), text) for file, text in texts.items()}
@@ -119,8 +120,8 @@ class Lines:
         self.given = {hook: self.names_given(hook) for hook in self.hooks}
         self.of_stage = {stage: self.reached(stage) for stage in {stage for _, _, stage in self.hooks}}
         self.everything = {(b[0], line) for bodies in self.bodies.values() for b in bodies for line in range(b[1], b[2] + 1)}
-        # A stage without a hook: what stands behind all hooks, and what none of them follows from.
-        self.rest = self.everything - set().union(*map(self.before, self.hooks)) | self.everything - set().union(*self.of_stage.values())
+        stores = set().union(*(self.assignments(b[0], b[1], set(outputs)) for bodies in self.bodies.values() for b in bodies), set())
+        self.of_stage.setdefault("o", self.followed(stores, set().union(*self.given.values())))
 
     def body_at(self, file, line):
         return next((b for bodies in self.bodies.values() for b in bodies if b[0] == file and b[1] <= line <= b[2]), None)
@@ -148,6 +149,11 @@ class Lines:
         found = set().union(*map(self.before, mine))
         for hook in mine:
             found |= self.assignments(*hook[:2], self.given[hook])
+        return self.followed(found, others)
+
+    def followed(self, lines, others):
+        """What the lines follow from, up to the names that other hooks are given."""
+        found = set(lines)
         open_ones = list(found)
         while open_ones:
             file, line = open_ones.pop()
@@ -222,7 +228,7 @@ class Lines:
                              if call and call.search(text) and (self.body_at(of, at) or text.endswith(";"))), set())
 
     def leads(self, stage, file, line):
-        return (file, line) in self.of_stage.get(stage, self.rest)
+        return (file, line) in self.of_stage.get(stage, ())
 
     def share(self):
         """Of the lines the share that a stage leads to, at the median."""
@@ -312,7 +318,7 @@ class Bench:
         self.texts = {file: subject.text(file) for file in subject.files}
         self.edits = [(file, edit) for file, functions in subject.mutated.items()
                       for edit in mutate.edits_of(mutate.Source(self.texts[file]), set(functions))]
-        self.leading = Lines({file: self.texts[file] for file in subject.mutated}, subject.mutated)
+        self.leading = Lines({file: self.texts[file] for file in subject.mutated}, subject.mutated, subject.outputs)
         self.flags = ["c++", "-std=c++20", "-O1", "-w", "-fno-strict-aliasing", "-I", HERE / "mutants"]
         base = self.scratch / "base"
         self.put(base, {})

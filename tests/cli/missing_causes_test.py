@@ -29,6 +29,50 @@ def planted(call, outputs_alone=False, **mistake):
     return lambda path: played.write(path, call, played.play(call, **mistake), outputs_alone)
 
 
+def changed(change, leave_out=(), **sizes):
+    """The stages of a right kernel after `change(call, stages)`, without some of them."""
+    def write(path):
+        call = small(**sizes)
+        stages = {name: np.array(values) for name, values in played.play(call).items() if name not in leave_out}
+        change(call, stages)
+        return played.write(path, call, stages)
+    return write
+
+
+def one_further(call, stages):
+    """Scores over head_dim + 1 elements: each row goes on with the one behind it in memory, and the last one with zeros."""
+    q, k = (np.concatenate([x.astype(F32).ravel(), np.zeros(1, F32)])[call.head_dim :: call.head_dim] for x in (call.q, call.k))
+    term = q.reshape(call.q.shape[:3])[..., None] * call.of_heads(k.reshape(call.k.shape[:3]))[:, :, None]
+    stages["tiles/s"] = np.where(call.visible(), stages["tiles/s"] + term * call.scale, -np.inf).astype(F32)
+
+
+def sum_of(values):
+    """A row sum that adds up `values(m, p)` of a tile, [row, key]."""
+    def change(call, stages):
+        m, p, l = (stages[f"tiles/{stage}"] for stage in "mpl")
+        before, row_sum = np.full_like(m[:, :, 0], -np.inf), np.zeros_like(l[:, :, 0])
+        for t, keys in enumerate(call.tiles()):
+            row_sum = values(row_sum * np.exp(before - m[:, :, t]), m[:, :, t], p[..., keys])
+            l[:, :, t], before = row_sum, m[:, :, t]
+    return change
+
+
+def before_the_diagonal(call, stages):
+    """P V without the last key that each row sees."""
+    p = np.where(np.arange(48) == np.arange(16)[:, None] + 32, 0, stages["tiles/p"]).astype(np.float16).astype(F32)
+    base = np.exp(np.repeat(stages["tiles/m"], 16, axis=2).swapaxes(2, 3) - stages["tiles/m"][:, :, -1][..., None])
+    o = (p * base) @ call.of_heads(call.v.astype(F32))
+    stages["outputs/o"] = (o / stages["tiles/l"][:, :, -1][..., None]).astype(np.float16)
+
+
+def max_with_sum(call, stages):
+    """The running sum where the running maximum belongs: m = max(l, rowmax(s))."""
+    m, l = stages["tiles/m"], stages["tiles/l"]
+    for t, keys in enumerate(call.tiles()):
+        highest = stages["tiles/s"][..., keys].max(axis=-1)
+        m[:, :, t] = np.maximum(l[:, :, t - 1], highest) if t else np.maximum(0, highest)
+
+
 def planted_backward(call, **mistake):
     return lambda path: played.write(path, call, played.play_backward(call, **mistake))
 
@@ -127,6 +171,7 @@ FOUND = [
     Row("gradient", "every heads_kv-th query head", planted_backward(GROUPS, heads_of=lambda j: (j, j + 2, j + 4)),
         "dk", "group_of_other_heads"),
     Row("sink", "in every split, outputs alone", planted(SINKS, True, sink_splits=(0, 1)), "o", "sink_twice"),
+    Row("loop", "of the scores goes one further", changed(one_further), "s", "dot_runs_on"),
 ]
 
 # Found by the formula of the stage; in place of a cause's name a pattern of the formula.
@@ -149,6 +194,12 @@ FORMULAS = [
         "o", r"j < length_kv\[0\]"),
     Row("lengths", "not in the diagonal", planted(CAUSAL_LENGTHS, visible=with_lengths(CAUSAL_LENGTHS, (51, 37), (64, 64))),
         "s", r"j - i <= seqlen_kv - seqlen_q"),
+    Row("statement", "l = p in the place of l += p", changed(sum_of(lambda l, m, p: p[..., -1])),
+        "l", r"sum\(j: p where j % block_n == block_n - 1 or j == seqlen_kv - 1 else 0.0\)"),
+    Row("variable", "m in the place of p", changed(sum_of(lambda l, m, p: l + p.shape[-1] * m)), "l", r"l \* rescale \+ sum\(j: m\)"),
+    Row("variable", "l in the place of the maximum before", changed(max_with_sum), "m", r"max\(l\[b, h, i\], max\(j: s\)\)"),
+    Row("loop", "of P V ends before the diagonal", changed(before_the_diagonal, ["tiles/acc"]),
+        "o", r"sum\(j: .*p.* \* V where j < i \+ seqlen_kv - seqlen_q else 0.0\)"),
     Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
 ]
 
