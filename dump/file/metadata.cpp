@@ -145,11 +145,10 @@ void read_stage_units(hid_t dataset, const std::string& where, Stage stage, Unit
 }
 
 void check_dtype(hid_t dataset, const std::string& where, Dtype dtype) {
-    const std::optional<Dtype> named = read_name<Dtype>(dataset, "dtype", where);
-    if (!named || *named == dtype) return;
-    throw Error("attribute dtype is " + std::string(dtype_info(*named).name) + " where /problem says " +
-                    std::string(dtype_info(dtype).name),
-                where, damaged_advice);
+    const std::optional<std::string> named = read_text(dataset, "dtype", where);
+    const std::string declared(dtype_info(dtype).name);
+    if (!named || *named == declared) return;
+    throw Error("attribute dtype is " + *named + " where " + declared + " is declared", where, damaged_advice);
 }
 
 void write_format(hid_t file, const Provenance& provenance) {
@@ -204,7 +203,7 @@ void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
 }
 
 void write_dtype(hid_t dataset, Dtype dtype) {
-    write_text(dataset, "dtype", declarations::name_of(dtype));
+    write_text(dataset, "dtype", std::string(dtype_info(dtype).name));
 }
 
 }  // namespace tilescope::hdf5

@@ -446,7 +446,7 @@ std::span<const Named<EmptyRow>> names(EmptyRow) {
 std::span<const Named<Dtype>> names(Dtype) {
     static const std::vector<Named<Dtype>> dtype_names = [] {
         std::vector<Named<Dtype>> table;
-        for (const DtypeInfo& info : all_dtypes()) table.push_back({info.dtype, info.name});
+        for (const DtypeInfo& info : attention_dtypes()) table.push_back({info.dtype, info.name});
         return table;
     }();
     return dtype_names;

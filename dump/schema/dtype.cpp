@@ -16,21 +16,28 @@ namespace {
 
 /// A row for each dtype, in the order of the enumeration.
 constexpr DtypeInfo dtypes[] = {
-    {Dtype::f32, "f32", 4, 24, -126, true, 0x1.fffffep127f}, {Dtype::f16, "f16", 2, 11, -14, true, 65504.0f},
-    {Dtype::bf16, "bf16", 2, 8, -126, true, 0x1.fep127f},    {Dtype::e4m3, "e4m3", 1, 4, -6, false, 448.0f},
-    {Dtype::e5m2, "e5m2", 1, 3, -14, true, 57344.0f},
+    {Dtype::f32, "f32", 4, 32, 24, -126, true, true, 0x1.fffffep127f},
+    {Dtype::f16, "f16", 2, 16, 11, -14, true, true, 65504.0f},
+    {Dtype::bf16, "bf16", 2, 16, 8, -126, true, true, 0x1.fep127f},
+    {Dtype::e4m3, "e4m3", 1, 8, 4, -6, false, true, 448.0f},
+    {Dtype::e5m2, "e5m2", 1, 8, 3, -14, true, true, 57344.0f},
+    {Dtype::e2m1, "e2m1", 1, 4, 2, 0, false, false, 6.0f},
+    {Dtype::ue8m0, "ue8m0", 1, 8, 1, -127, false, true, 0x1p127f},
 };
+constexpr std::size_t of_attention = 5;
 constexpr std::size_t dtype_count = std::size(dtypes);
 
 /// Sign, exponent and mantissa fields of a dtype, as bit patterns without the sign.
 struct Layout {
     constexpr explicit Layout(const DtypeInfo& info)
-        : width(8 * info.bytes),
+        : width(info.bits),
           mantissa_bits(info.significand_bits - 1),
           min_exponent(info.min_exponent),
           nan(sign() - 1),
-          // Without an infinity all exponents are of numbers, and the last code alone is NaN.
-          overflow(info.has_infinity ? nan >> mantissa_bits << mantissa_bits : nan),
+          // Without an infinity all exponents are of numbers, and the last code alone is NaN, or none.
+          overflow(info.has_infinity ? nan >> mantissa_bits << mantissa_bits
+                   : info.has_nan    ? nan
+                                     : nan + 1),
           max_finite(overflow - 1),
           has_infinity(info.has_infinity) {}
 
@@ -59,11 +66,32 @@ constexpr float power_of_two(int exponent) {
     return std::bit_cast<float>(std::uint32_t(exponent + float_bias) << float_mantissa_bits);
 }
 
+/// Code of a power of two that is not below the magnitude. ue8m0 has no sign and no zero, and all codes but one are exponents.
+constexpr std::uint32_t exponent_nan = 0xff;
+std::uint32_t encode_exponent(double value, Overflow overflow) {
+    if (std::isnan(value)) return exponent_nan;
+    const std::uint32_t beyond = overflow == Overflow::saturate ? exponent_nan - 1 : exponent_nan;
+    if (std::isinf(value)) return beyond;
+    int exponent = 0;
+    const bool is_power = std::frexp(std::abs(value), &exponent) == 0.5;
+    if (value == 0) return 0;
+    const int code = exponent - (is_power ? 1 : 0) + float_bias;
+    return code < 0 ? 0 : code > 254 ? beyond : std::uint32_t(code);
+}
+
+float decode_exponent(std::uint32_t bits) {
+    const std::uint32_t code = bits & exponent_nan;
+    return code == exponent_nan ? std::numeric_limits<float>::quiet_NaN()
+                                : std::ldexp(1.0f, int(code) - float_bias);
+}
+
 template <Dtype dtype>
 float decode_as(std::uint32_t bits) {
     constexpr Layout layout(dtypes[index_of(dtype)]);
     if constexpr (dtype == Dtype::f32) {
         return std::bit_cast<float>(bits);
+    } else if constexpr (dtype == Dtype::ue8m0) {
+        return decode_exponent(bits);
     } else if constexpr (dtype == Dtype::bf16) {
         return std::bit_cast<float>(bits << 16);
     } else {
@@ -148,9 +176,13 @@ Span<const DtypeInfo> all_dtypes() {
     return dtypes;
 }
 
+Span<const DtypeInfo> attention_dtypes() {
+    return std::span(dtypes).first(of_attention);
+}
+
 Span<const DtypeInfo> narrow_dtypes() {
     static_assert(dtypes[0].dtype == Dtype::f32);
-    return std::span(dtypes).subspan(1);
+    return std::span(dtypes).subspan(1, of_attention - 1);
 }
 
 float decode(Dtype dtype, std::uint32_t bits) {
@@ -169,16 +201,18 @@ std::uint32_t encode(Dtype dtype, float value, Overflow overflow) {
 }
 
 std::uint32_t encode(Dtype dtype, double value, Overflow overflow) {
+    if (dtype == Dtype::ue8m0) return encode_exponent(value, overflow);
     const Layout layout(dtype_info(dtype));
     constexpr std::uint64_t infinity = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity());
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
     const std::uint64_t magnitude = bits & ~(std::uint64_t(1) << 63);
     const std::uint32_t sign = magnitude == bits ? 0 : layout.sign();
-    if (magnitude > infinity) return layout.nan;
+    if (magnitude > infinity) return layout.nan;  // of a type that has none its largest number
 
     const std::uint64_t code = round_magnitude(layout, magnitude);
     if (code <= layout.max_finite) return sign | std::uint32_t(code);
-    return sign | (overflow == Overflow::saturate ? layout.max_finite : layout.overflow);
+    const bool saturates = overflow == Overflow::saturate || layout.overflow > layout.nan;
+    return sign | (saturates ? layout.max_finite : layout.overflow);
 }
 
 void dequantize_array(const ByteCodes& how, Span<const std::byte> codes, Dtype dtype, Span<std::byte> bits) {
@@ -191,7 +225,7 @@ void dequantize_array(const ByteCodes& how, Span<const std::byte> codes, Dtype d
 }
 
 double unit_roundoff(Dtype dtype) {
-    return std::ldexp(1.0, -dtype_info(dtype).significand_bits);
+    return dtype == Dtype::ue8m0 ? 1.0 : std::ldexp(1.0, -dtype_info(dtype).significand_bits);
 }
 
 double half_quantum(Dtype dtype) {
@@ -201,6 +235,11 @@ double half_quantum(Dtype dtype) {
 
 std::uint64_t ulp_distance(Dtype dtype, double a, double b) {
     constexpr std::uint64_t incomparable = std::numeric_limits<std::uint64_t>::max();
+    if (dtype == Dtype::ue8m0) {
+        const std::uint32_t codes[] = {encode(dtype, a), encode(dtype, b)};
+        if (codes[0] == exponent_nan || codes[1] == exponent_nan) return incomparable;
+        return codes[0] > codes[1] ? codes[0] - codes[1] : codes[1] - codes[0];
+    }
     const Layout layout(dtype_info(dtype));
     const std::uint32_t code_a = encode(dtype, a);
     const std::uint32_t code_b = encode(dtype, b);

@@ -185,6 +185,9 @@ Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncer
 }
 
 Uncertain product_of(Uncertain x, Uncertain y) {
+    // Nothing is rounded where nothing is multiplied, as a whole number where a real one is asked for: 1.0 * i.
+    if (y.value == 1 && y.error == 0) return x;
+    if (x.value == 1 && x.error == 0) return y;
     Uncertain product = multiplied(x, y);
     if (x.value != 0 && y.value != 0 && std::isfinite(product.value)) product.error += flush_to_zero;
     return product;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "dump/schema/error.h"
@@ -54,10 +55,16 @@ class Tallied {
     }
 
     StageVerdict verdict;
+    /// Elements outside as the loop comes to them, the first one: how many blocks it went through before.
+    std::int64_t blocks_before = std::numeric_limits<std::int64_t>::max();
+
+    /// Of the loop that the stage is in.
+    std::function<std::int64_t(const ProgramElement&)> blocks_before_of;
 
  private:
     void keep(ProgramElement element) {
         ++verdict.outside;
+        blocks_before = std::min(blocks_before, blocks_before_of(element));
         // Every so many of them, more the more there are.
         if (verdict.outside % every_ == 0) {
             if (verdict.samples.size() == most_samples) {
@@ -78,6 +85,35 @@ class Tallied {
 
     std::int64_t every_ = 1;
 };
+
+/// How many blocks the loop of the stage went through before it came to an element of it.
+std::int64_t blocks_before(const ProgramCall& call, int stage, const ProgramElement& element) {
+    const Program& program = call.program;
+    const ProgramLoop& loop = program.loops[std::size_t(program.loop_of(stage))];
+    if (loop.axis < 0) return 0;
+    std::int64_t block = element.block;
+    const std::vector<int>& indices = program.array(stage).indices;
+    for (std::size_t i = 0; i < indices.size() && block < 0; ++i)
+        if (program.axis_of(indices[i]) == loop.axis)
+            block = element.index[i] / call.blocks[std::size_t(loop.axis)];
+    return call.block_in_order(loop.axis, loop.backwards, std::max<std::int64_t>(block, 0));
+}
+
+/// The first of those that are wrong, in the order of the program. One that takes the state of a later stage, from the block before,
+/// comes after that where it was wrong in an earlier block.
+int first_wrong_of(const Program& program, const std::vector<Tallied>& tallies) {
+    const auto is_wrong = [&](int stage) { return tallies[std::size_t(stage)].verdict.outside > 0; };
+    int first = 0;
+    while (first < int(tallies.size()) && !is_wrong(first)) ++first;
+    if (first == int(tallies.size())) return -1;
+    const int end = program.loops[std::size_t(program.loop_of(first))].end;
+    for (int later = first + 1; later < end; ++later) {
+        const bool is_before = is_wrong(later) && reads(program, program.array(first).value, later) &&
+                               tallies[std::size_t(later)].blocks_before < tallies[std::size_t(first)].blocks_before;
+        if (is_before) first = later;
+    }
+    return first;
+}
 
 }  // namespace
 
@@ -152,6 +188,10 @@ ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verd
 
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
     std::vector<Tallied> tallies(call.program.arrays.size());
+    for (int i = 0; i < int(tallies.size()); ++i)
+        tallies[std::size_t(i)].blocks_before_of = [&call, i](const ProgramElement& element) {
+            return blocks_before(call, i, element);
+        };
     options.stored = &stored;
     std::vector<double> got;
     std::vector<char> known;
@@ -163,13 +203,13 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
         tallies[std::size_t(tile.stage)].take(tile, got, known, expected);
     });
     ProgramReport report;
+    report.first_wrong = first_wrong_of(call.program, tallies);
     bool is_judged = false;
     for (int i = 0; i < int(tallies.size()); ++i) {
         StageVerdict& verdict = tallies[std::size_t(i)].verdict;
         if (verdict.compared == 0) continue;
         verdict.stage = i;
         is_judged = is_judged || verdict.not_judged < verdict.compared;
-        if (verdict.outside > 0 && report.first_wrong < 0) report.first_wrong = i;
         report.stages.push_back(std::move(verdict));
     }
     if (report.stages.empty())

@@ -68,7 +68,7 @@ void NodeRewrites::add_other_arrays(const ProgramNode& node, const Axes& fixed, 
         instead.of[0] = -1;
         instead.says_state = false;
         instead.state = state_in_place(i);
-        all.push_back({add(instead), "operand", has_fewer ? 3.0 : 0.0});
+        all.push_back({add(instead), "operand", has_fewer ? 6.0 : 0.0});
     }
 }
 
@@ -119,7 +119,7 @@ void NodeRewrites::add_term_behind(int sum, std::vector<Tried>& all) {
     }
     if (reads.empty()) return;
     term = build_.at_index(term, along, extent);
-    all.push_back({of_two(ProgramOp::plus, sum, build_.chosen(term, is_inside, real(0))), "range", 3});
+    all.push_back({of_two(ProgramOp::plus, sum, build_.chosen(term, is_inside, real(0))), "range", 6});
 }
 
 void NodeRewrites::collect_reads_of(int number, int axis, std::vector<int>& reads) const {
@@ -159,7 +159,7 @@ void NodeRewrites::add_guards_of_others(const ProgramNode& range, const Axes& fi
         for (const int condition : {guard, stricter}) {
             ProgramNode part = range;
             part.of[0] = build_.chosen(range.of[0], condition, neutral);
-            all.push_back({add(part), "range", 2});
+            all.push_back({add(part), "range", 4});
         }
     }
 }

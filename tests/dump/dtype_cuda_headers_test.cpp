@@ -3,6 +3,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
+#if CUDART_VERSION >= 12080
+#include <cuda_fp4.h>
+#define TILESCOPE_BLOCK_SCALED
+#endif
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -45,6 +49,22 @@ float fp8_value(std::uint32_t bits) {
     return __half2float(__half(__nv_cvt_fp8_to_halfraw(storage, kind)));
 }
 
+#ifdef TILESCOPE_BLOCK_SCALED
+std::uint32_t fp4_bits(float value) {
+    return __nv_cvt_float_to_fp4(value, __NV_E2M1, cudaRoundNearest);
+}
+float fp4_value(std::uint32_t bits) {
+    return __half2float(__half(__nv_cvt_fp4_to_halfraw(__nv_fp4_storage_t(bits & 15), __NV_E2M1)));
+}
+template <__nv_saturation_t saturation>
+std::uint32_t exponent_bits(float value) {
+    return __nv_cvt_float_to_e8m0(value, saturation, cudaRoundPosInf);
+}
+float exponent_value(std::uint32_t bits) {
+    return __bfloat162float(__nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t(bits))));
+}
+#endif
+
 struct Conversion {
     Dtype dtype;
     Overflow overflow;
@@ -58,6 +78,12 @@ const Conversion conversions[] = {
     {Dtype::e4m3, Overflow::saturate, fp8_bits<__NV_E4M3, __NV_SATFINITE>, fp8_value<__NV_E4M3>},
     {Dtype::e5m2, Overflow::to_infinity, fp8_bits<__NV_E5M2, __NV_NOSAT>, fp8_value<__NV_E5M2>},
     {Dtype::e5m2, Overflow::saturate, fp8_bits<__NV_E5M2, __NV_SATFINITE>, fp8_value<__NV_E5M2>},
+#ifdef TILESCOPE_BLOCK_SCALED
+    {Dtype::e2m1, Overflow::to_infinity, fp4_bits, fp4_value},
+    {Dtype::e2m1, Overflow::saturate, fp4_bits, fp4_value},
+    {Dtype::ue8m0, Overflow::to_infinity, exponent_bits<__NV_NOSAT>, exponent_value},
+    {Dtype::ue8m0, Overflow::saturate, exponent_bits<__NV_SATFINITE>, exponent_value},
+#endif
 };
 
 testing::AssertionResult encodes_alike(const Conversion& conversion, float value) {
@@ -70,7 +96,7 @@ testing::AssertionResult encodes_alike(const Conversion& conversion, float value
 }
 
 std::uint32_t code_count(Dtype dtype) {
-    return std::uint32_t(1) << (8 * dtype_info(dtype).bytes);
+    return std::uint32_t(1) << dtype_info(dtype).bits;
 }
 
 TEST(DtypeCudaHeaders, EveryCodeDecodesAlike) {

@@ -14,8 +14,8 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::uint64_t incomparable = std::numeric_limits<std::uint64_t>::max();
 
-/// The narrow formats as IEEE 754-2019 (binary16), the bfloat16 definition and the OCP 8-bit specification
-/// 1.0 describe them.
+/// The narrow formats as IEEE 754-2019 (binary16), the bfloat16 definition and the OCP 8-bit and Microscaling
+/// specifications 1.0 describe them.
 struct Format {
     Dtype dtype;
     int width;
@@ -23,11 +23,12 @@ struct Format {
     int bias;
     std::uint32_t max_finite;
 };
-constexpr std::array<Format, 4> formats = {{
+constexpr std::array<Format, 5> formats = {{
     {Dtype::f16, 16, 10, 15, 0x7bff},
     {Dtype::bf16, 16, 7, 127, 0x7f7f},
     {Dtype::e4m3, 8, 3, 7, 0x7e},
     {Dtype::e5m2, 8, 2, 15, 0x7b},
+    {Dtype::e2m1, 4, 1, 1, 0x7},
 }};
 
 /// Value of a finite positive code by the definition of the formats.
@@ -40,7 +41,7 @@ double value_of(const Format& format, std::uint32_t code) {
 }
 
 TEST(Dtype, NamesReadBack) {
-    for (const char* name : {"f32", "f16", "bf16", "e4m3", "e5m2"}) {
+    for (const char* name : {"f32", "f16", "bf16", "e4m3", "e5m2", "e2m1", "ue8m0"}) {
         const auto dtype = dtype_from_name(name);
         ASSERT_TRUE(dtype.has_value()) << name;
         EXPECT_EQ(dtype_info(*dtype).name, name);
@@ -49,10 +50,34 @@ TEST(Dtype, NamesReadBack) {
     EXPECT_FALSE(dtype_from_name("").has_value());
 }
 
+// OCP Microscaling Formats, section 5.3.3 and 6.3: all codes of e2m1, and powers of two.
+TEST(Dtype, BlockScaledFormatsAreThoseOfTheSpecification) {
+    const float numbers[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    for (std::uint32_t code = 0; code < 8; ++code) {
+        EXPECT_EQ(decode(Dtype::e2m1, code), numbers[code]);
+        EXPECT_EQ(decode(Dtype::e2m1, 0xf0 | 8 | code), -numbers[code]);
+        EXPECT_EQ(encode(Dtype::e2m1, -double(numbers[code])), 8 | code);
+    }
+    for (const double most : {5.0, 7.0, 1e30, infinite, std::numeric_limits<double>::quiet_NaN()})
+        EXPECT_EQ(encode(Dtype::e2m1, most), most == 5 ? 6u : 7u);
+    EXPECT_EQ(decode(Dtype::ue8m0, 0), 0x1p-127f);
+    EXPECT_EQ(decode(Dtype::ue8m0, 127), 1.0f);
+    EXPECT_EQ(decode(Dtype::ue8m0, 254), 0x1p127f);
+    EXPECT_TRUE(std::isnan(decode(Dtype::ue8m0, 255)));
+    EXPECT_EQ(encode(Dtype::ue8m0, 1.0), 127u);
+    EXPECT_EQ(encode(Dtype::ue8m0, -1.0000001), 128u);
+    EXPECT_EQ(encode(Dtype::ue8m0, 0.0), 0u);
+    EXPECT_EQ(encode(Dtype::ue8m0, infinite), 255u);
+    EXPECT_EQ(encode(Dtype::ue8m0, infinite, Overflow::saturate), 254u);
+    EXPECT_EQ(ulp_distance(Dtype::ue8m0, 1, 8), 3u);
+    EXPECT_EQ(unit_roundoff(Dtype::ue8m0), 1);
+    for (const DtypeInfo& info : attention_dtypes()) EXPECT_NE(info.bits, 4) << info.name;
+}
+
 TEST(Dtype, FactsMatchTheStandards) {
     for (const Format& format : formats) {
         const DtypeInfo& info = dtype_info(format.dtype);
-        EXPECT_EQ(info.bytes * 8, format.width);
+        EXPECT_EQ(info.bits, format.width);
         EXPECT_EQ(info.significand_bits, format.mantissa_bits + 1);
         EXPECT_EQ(info.min_exponent, 1 - format.bias);
         EXPECT_EQ(double(info.max_finite), value_of(format, format.max_finite));

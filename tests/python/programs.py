@@ -18,6 +18,12 @@ def half(x):
     return np.asarray(x, F32).astype(np.float16)
 
 
+def bf16(x):
+    """Rounded to bfloat16, as float32."""
+    bits = np.asarray(x, F32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(F32)
+
+
 def normal(random, *shape, scale=1.0, mean=0.0):
     return (random.standard_normal(shape) * scale + mean).astype(F32)
 
@@ -310,7 +316,395 @@ class TwoPassSoftmax:
         return {"m": m, "l": l, "p": p if mistake == "sum_missing" else (p / l[-1][:, None]).astype(F32)}
 
 
-ALL = {kind.__name__: kind() for kind in (Gemm, RmsNorm, Rotary, LinearAttention, DeltaRule, CrossEntropy, TwoPassSoftmax)}
+def encoded(x, grid):
+    """The nearest numbers of a grid, which has them from 0 on, with the sign."""
+    nearest = np.abs(np.abs(x)[..., None] - grid).argmin(axis=-1)
+    return (np.sign(x) * grid[nearest]).astype(F32)
+
+
+#: From the bits, after the OCP specifications: all numbers from 0 on.
+E4M3 = np.array([(c % 8 / 8 if c < 8 else 1 + c % 8 / 8) * 2.0 ** (max(c // 8, 1) - 7) for c in range(127)], F32)
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], F32)
+
+
+def quantised(x, grid, block):
+    """(numbers of the grid, a scale for each block of the last axis)."""
+    pad = -x.shape[-1] % block
+    blocks = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, pad)]).reshape(*x.shape[:-1], -1, block)
+    scale = (np.maximum(np.abs(blocks).max(axis=-1), 1e-6) / grid[-1]).astype(F32)
+    codes = encoded(blocks / scale[..., None], grid).reshape(*x.shape[:-1], -1)[..., : x.shape[-1]]
+    return codes, scale
+
+
+class BlockScaledGemm:
+    """e4m3 with a scale for 1 x 32 of a and for 16 x 32 of w, applied to the sum of each block of k."""
+
+    text = """
+        axes   n: rows by 16; m: cols by 16; k: depth by 32
+        input  a[n, k]: e4m3; w[m, k]: e4m3; sa[n, k / 32]; sw[m / 16, k / 32]
+        stage  acc[n, m] over k = acc + sum(k: a * w) * sa * sw
+        stage  y[n, m]: bf16 = acc
+        output y"""
+    mistakes = {
+        "scale_of_first_block": ("acc", "acc + sum(k: a * w) * sa[n, 0] * sw"),
+        "scale_missing": ("acc", "acc + sum(k: a * w) * sa"),
+        "scale_of_other_block": ("acc", "acc + sum(k: a * w) * sa * sw[0, k / 32]"),
+        "not_carried": ("acc", "sum(k: a * w) * sa * sw"),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, *(int(random.integers(1, n)) for n in (50, 50, 130)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 40, 48, 128)
+
+    def inputs(self, random, n, m, k):
+        a, sa = quantised(normal(random, n, k), E4M3, 32)
+        w, _ = quantised(normal(random, m, k), E4M3, 32)
+        sw = np.abs(normal(random, -(-m // 16), -(-k // 32), mean=1)).astype(F32)
+        return {"a": a, "w": w, "sa": sa, "sw": sw}
+
+    def run(self, x, mistake=None):
+        a, w, sa, sw = (x[name] for name in ("a", "w", "sa", "sw"))
+        acc, states = np.zeros((a.shape[0], w.shape[0]), F32), []
+        for t, k in enumerate(range(0, a.shape[1], 32)):
+            rows = sa[:, 0 if mistake == "scale_of_first_block" else t]
+            cols = np.repeat(sw[:, t], 16)[: w.shape[0]]
+            if mistake == "scale_of_other_block":
+                cols = np.full_like(cols, sw[0, t])
+            if mistake == "scale_missing":
+                cols = np.ones_like(cols)
+            part = (a[:, k : k + 32] @ w[:, k : k + 32].T) * (rows[:, None] * cols)
+            acc = part if mistake == "not_carried" else acc + part
+            states.append(acc)
+        return {"acc": np.stack(states), "y": bf16(states[-1])}
+
+
+class MxGemm:
+    """mxfp8: e4m3 with a power of two for each 32 along k, which the tensor core applies to both operands."""
+
+    text = """
+        axes   n: rows by 16; m: cols by 16; k: depth by 64
+        input  a[n, k]: e4m3; w[m, k]: e4m3; sa[n, k / 32]: ue8m0; sw[m, k / 32]: ue8m0
+        stage  acc[n, m] over k = acc + sum(k: a * sa * (w * sw)) in tensor_core_f32
+        output acc"""
+    scales, grid, block = "ue8m0", E4M3, 32
+    mistakes = {
+        "scales_exchanged": ("acc", "acc + sum(k: a * sw[n, k / 32] * (w * sw)) in tensor_core_f32"),
+        "scale_of_64": ("acc", "acc + sum(k: a * sa[n, k / 32 / 2 * 2] * (w * sw)) in tensor_core_f32"),
+        "scale_missing": ("acc", "acc + sum(k: a * sa * w) in tensor_core_f32"),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, *(int(random.integers(1, n)) for n in (40, 40, 150)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 48, 48, 128)
+
+    def inputs(self, random, n, m, k):
+        a, sa = quantised(normal(random, n, k), self.grid, self.block)
+        w, sw = quantised(normal(random, m, k), self.grid, self.block)
+        return {"a": a, "w": w, "sa": self.rounded(sa * np.exp2(random.integers(-3, 3, sa.shape))),
+                "sw": self.rounded(sw * np.exp2(random.integers(-3, 3, sw.shape)))}
+
+    def rounded(self, scale):
+        return np.exp2(np.ceil(np.log2(scale))).astype(F32)
+
+    def run(self, x, mistake=None):
+        sa = x["sw"][: len(x["sa"])] if mistake == "scales_exchanged" else x["sa"]
+        columns = np.arange(x["a"].shape[1])
+        of_a = columns // (2 * self.block) * 2 if mistake == "scale_of_64" else columns // self.block
+        a = x["a"].astype(np.float64) * sa[:, of_a]
+        w = x["w"].astype(np.float64) * (1 if mistake == "scale_missing" else x["sw"][:, columns // self.block])
+        acc, states = np.zeros((len(a), len(w)), F32), []
+        for k in range(0, len(columns), 64):
+            acc = acc + (a[:, k : k + 64] @ w[:, k : k + 64].T).astype(F32)
+            states.append(acc)
+        return {"acc": np.stack(states)}
+
+
+class NvFp4Gemm(MxGemm):
+    """nvfp4: e2m1 with a scale in e4m3 for each 16 along k, and one for all in float32."""
+
+    text = """
+        axes   n: rows by 16; m: cols by 16; k: depth by 64
+        input  a[n, k]: e2m1; w[m, k]: e2m1; sa[n, k / 16]: e4m3; sw[m, k / 16]: e4m3; alpha
+        stage  acc[n, m] over k = acc + sum(k: a * sa * (w * sw)) in tensor_core_f32
+        stage  y[n, m]: bf16 = acc * alpha
+        output y, acc"""
+    grid, block = E2M1, 16
+    mistakes = {
+        "scale_missing": ("acc", "acc + sum(k: a * sa * w) in tensor_core_f32"),
+        "scale_of_64": ("acc", "acc + sum(k: a * sa[n, k / 16 / 2 * 2] * (w * sw)) in tensor_core_f32"),
+        "alpha_missing": ("y", "acc"),
+    }
+
+    def inputs(self, random, n, m, k):
+        return {**super().inputs(random, n, m, k), "alpha": F32(0.37)}
+
+    def rounded(self, scale):
+        return encoded(scale, E4M3)
+
+    def run(self, x, mistake=None):
+        stages = super().run(x, mistake)
+        return {**stages, "y": bf16(stages["acc"][-1] * (1 if mistake == "alpha_missing" else x["alpha"]))}
+
+
+class GroupedGemm:
+    """Rows of several experts, one behind the other; rows of padding have none, and are zeros."""
+
+    text = """
+        axes   n: rows by 16; m: cols by 16; g: experts; k: depth
+        input  a[n, k]: f16; w[g, m, k]: f16; expert[n]
+        stage  y[n, m]: f16 = sum(g, k: a * w where expert == 1.0 * g else 0.0)
+        output y"""
+    mistakes = {
+        "expert_of_first_row": ("y", "sum(g, k: a * w where expert[n / 16 * 16] == 1.0 * g else 0.0)"),
+        "next_expert": ("y", "sum(g, k: a * w[(g + 1) % experts, m, k] where expert == 1.0 * g else 0.0)"),
+        "tail_of_k_left_out": ("y", "sum(g, k: (a * w where expert == 1.0 * g else 0.0) where k < depth - 1 else 0.0)"),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, *(int(random.integers(1, n)) for n in (60, 30, 4, 60)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 64, 32, 3, 40)
+
+    def inputs(self, random, n, m, g, k):
+        ends = np.sort(random.integers(0, n + 1, g))
+        expert = np.searchsorted(ends, np.arange(n), side="right").astype(F32)
+        expert[expert == g] = -1
+        return {"a": half(normal(random, n, k)), "w": half(normal(random, g, m, k)), "expert": expert}
+
+    def run(self, x, mistake=None):
+        a, w = x["a"].astype(F32), x["w"].astype(F32)
+        rows = np.arange(len(a))
+        expert = x["expert"][rows // 16 * 16 if mistake == "expert_of_first_row" else rows].astype(int)
+        if mistake == "next_expert":
+            w = np.roll(w, -1, axis=0)
+        depth = a.shape[1] - (mistake == "tail_of_k_left_out")
+        y = np.zeros((len(a), w.shape[1]), F32)
+        for g in range(len(w)):
+            y[expert == g] = a[expert == g, :depth] @ w[g, :, :depth].T
+        return {"y": half(y)}
+
+
+class LayerNormQuantised:
+    """With a residual, and a row of e4m3 with its scale."""
+
+    text = """
+        axes   t: tokens; d: dim
+        input  x[t, d]: f16; res[t, d]: f16; w[d]; bias[d]
+        stage  h[t, d] = x + res
+        stage  mean[t] = sum(d: h) / dim
+        stage  r[t] = rsqrt(sum(d: (h - mean) * (h - mean)) / dim + 1.0e-5)
+        stage  y[t, d] = (h - mean) * r * w + bias
+        stage  s[t] = max(d: abs(y)) / 448.0
+        stage  q[t, d]: e4m3 = max(min(y / s, 448.0), -448.0)
+        output q, s, mean, r"""
+    mistakes = {
+        "variance_of_h": ("r", "rsqrt(sum(d: h * h) / dim + 1e-05)"),
+        "bias_missing": ("s", None),
+        "scale_of_240": ("s", "max(d: abs(y)) / 240.0"),
+        "scale_inverted": ("q", "max(min(y * s, 448.0), -448.0)"),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, int(random.integers(1, 20)), int(random.integers(2, 300)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 12, 96)
+
+    def inputs(self, random, t, d):
+        return {"x": half(normal(random, t, d, mean=1)), "res": half(normal(random, t, d)), "w": normal(random, d, mean=1),
+                "bias": normal(random, d)}
+
+    def run(self, x, mistake=None):
+        h = x["x"].astype(F32) + x["res"].astype(F32)
+        mean = h[:, ::-1].mean(axis=1, dtype=F32)
+        centred = h if mistake == "variance_of_h" else h - mean[:, None]
+        r = F32(1) / np.sqrt((centred * centred).sum(axis=1, dtype=F32) / F32(h.shape[1]) + F32(1e-5))
+        y = (h - mean[:, None]) * r[:, None] * x["w"]
+        if mistake != "bias_missing":
+            y = y + x["bias"]
+        s = np.abs(y).max(axis=1) / F32(240 if mistake == "scale_of_240" else 448)
+        scaled = y * s[:, None] if mistake == "scale_inverted" else y / s[:, None]
+        return {"mean": mean, "r": r, "s": s.astype(F32), "q": encoded(np.clip(scaled, -448, 448), E4M3)}
+
+
+class QkNormRotary:
+    """RMSNorm of each head, and the rotary embedding of what it leaves."""
+
+    text = """
+        axes   t: tokens; h: heads; d: dim
+        input  x[t, h, d]: f16; w[d]: f16; cosine[t, d % (dim / 2)]; sine[t, d % (dim / 2)]
+        stage  r[t, h] = rsqrt(sum(d: x * x) / dim + 1.0e-6)
+        stage  n[t, h, d] = x * r * w
+        stage  y[t, h, d]: f16 = n * cosine - n[t, h, d + dim / 2] * sine where d < dim / 2
+                                 else n * cosine + n[t, h, d - dim / 2] * sine
+        output y"""
+    mistakes = {
+        "heads_but_the_first": ("y", None),
+        "weight_of_head": ("y", None),
+        "norm_missing": ("y", None),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, int(random.integers(1, 9)), int(random.integers(1, 5)), 2 * int(random.integers(1, 40)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 12, 4, 64)
+
+    def inputs(self, random, t, h, d):
+        angle = np.arange(t)[:, None] / 10000.0 ** (np.arange(d // 2) * 2 / d)
+        return {"x": half(normal(random, t, h, d)), "w": half(normal(random, d, mean=1)), "cosine": np.cos(angle).astype(F32),
+                "sine": np.sin(angle).astype(F32)}
+
+    def run(self, x, mistake=None):
+        value = x["x"].astype(F32)
+        d = value.shape[2]
+        r = F32(1) / np.sqrt((value * value).sum(axis=2, dtype=F32) / F32(d) + F32(1e-6))
+        if mistake == "heads_but_the_first":
+            r = np.repeat(r[:, :1], r.shape[1], axis=1)
+        if mistake == "norm_missing":
+            r = np.ones_like(r)
+        w = x["w"].astype(F32)
+        n = value * r[..., None] * (w[:1] if mistake == "weight_of_head" else w)
+        cosine, sine = x["cosine"][:, None], x["sine"][:, None]
+        low, high = n[..., : d // 2], n[..., d // 2 :]
+        return {"y": half(np.concatenate([low * cosine - high * sine, high * cosine + low * sine], axis=-1))}
+
+
+class GatedDeltaRule:
+    """Chunk by chunk: the triangular inverse row by row, what is new in v, and the state that is carried."""
+
+    text = """
+        axes   b: batch; c: chunks by 1; r: rows by 1; u: rows; w: rows; d: dim; e: dim
+        input  q[b, c, r, d]; k[b, c, r, d]; v[b, c, r, e]; beta[b, c, r]; g[b, c, r]
+        stage  a[b, c, r, u] = beta * sum(d: k * k[b, c, u, d]) * exp(g - g[b, c, u]) where u < r else 0.0
+        stage  ks[b, c, u, d] over r = beta * exp(g) * k - sum(w: a[b, c, r, w] * ks[b, c, w, d]) where u == r else ks
+        stage  vs[b, c, u, e] over r = beta * v - sum(w: a[b, c, r, w] * vs[b, c, w, e]) where u == r else vs
+        stage  s[b, c, r, u] = sum(d: q * k[b, c, u, d]) * exp(g - g[b, c, u]) where u <= r else 0.0
+        stage  new[b, c, u, e] = vs.last - sum(d: ks.last * h.before)
+        stage  h[b, d, e] over c = h * exp(g[b, c, rows - 1]) + sum(u: k[b, c, u, d] * exp(g[b, c, rows - 1] - g[b, c, u]) * new)
+        stage  o[b, c, r, e] = sum(d: q * exp(g) * h.before) + sum(u: s * new)
+        output o, h"""
+    mistakes = {
+        "gate_missing_in_a": ("a", "beta * sum(d: k * k[b, c, u, d]) where u < r else 0.0"),
+        "state_after_chunk": ("o", "sum(d: q * exp(g) * h.after) + sum(u: s * new)"),
+        "state_not_decayed": ("h", "h + sum(u: k[b, c, u, d] * exp(g[b, c, rows - 1] - g[b, c, u]) * new)"),
+        "beta_missing_in_ks": ("ks", None),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, *(int(random.integers(1, n)) for n in (3, 4, 13, 14)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 2, 3, 8, 12)
+
+    def inputs(self, random, b, c, r, d):
+        k = normal(random, b, c, r, d)
+        k /= np.sqrt((k * k).sum(axis=-1, keepdims=True))
+        return {"q": normal(random, b, c, r, d, scale=d**-0.5), "k": k, "v": normal(random, b, c, r, d),
+                "beta": (1 / (1 + np.exp(-normal(random, b, c, r)))).astype(F32),
+                "g": np.cumsum(-np.abs(normal(random, b, c, r, scale=0.1)), axis=2, dtype=F32)}
+
+    def run(self, x, mistake=None):
+        q, k, v, beta, g = (x[name] for name in ("q", "k", "v", "beta", "g"))
+        rows = k.shape[2]
+        decay = np.exp(g[..., :, None] - g[..., None, :])
+        products = np.einsum("bcrd,bcud->bcru", k, k, dtype=F32)
+        a = beta[..., None] * products * (1 if mistake == "gate_missing_in_a" else decay) * np.tri(rows, k=-1, dtype=F32)
+        scale = np.exp(g) * (1 if mistake == "beta_missing_in_ks" else beta)
+        solved = {}
+        for name, right in (("ks", scale[..., None] * k), ("vs", beta[..., None] * v)):
+            value, states = np.zeros_like(right), []
+            for r in range(rows):
+                value = value.copy()
+                value[:, :, r] = right[:, :, r] - np.einsum("bcw,bcwe->bce", a[:, :, r], value, dtype=F32)
+                states.append(value)
+            solved[name] = np.stack(states)
+        s = np.einsum("bcrd,bcud->bcru", q, k, dtype=F32) * decay * np.tri(rows, dtype=F32)
+        h = np.zeros((k.shape[0], k.shape[3], v.shape[3]), F32)
+        news, states, outputs = [], [], []
+        for c in range(k.shape[1]):
+            new = solved["vs"][-1][:, c] - np.einsum("brd,bde->bre", solved["ks"][-1][:, c], h, dtype=F32)
+            last = g[:, c, -1][:, None, None]
+            kept = h if mistake == "state_not_decayed" else h * np.exp(last)
+            after = kept + np.einsum("brd,bre->bde", k[:, c] * np.exp(last - g[:, c, :, None]), new, dtype=F32)
+            carried = after if mistake == "state_after_chunk" else h
+            outputs.append(np.einsum("brd,bde->bre", q[:, c] * np.exp(g[:, c])[..., None], carried, dtype=F32) +
+                           np.einsum("bru,bue->bre", s[:, c], new, dtype=F32))
+            h = after
+            news.append(new)
+            states.append(h)
+        return {"a": a.astype(F32), "ks": solved["ks"], "vs": solved["vs"], "s": s.astype(F32), "new": np.stack(news, axis=1),
+                "h": np.stack(states), "o": np.stack(outputs, axis=1)}
+
+
+class Mamba2:
+    """State space duality: chunks of a scan, with a step for each head and token, and what passes by."""
+
+    text = """
+        axes   b: batch; h: heads; i: tokens by 16; j: tokens by 16; n: state_dim; p: head_dim
+        input  x[b, i, h, p]: f16; dt[b, i, h]; decay[h]; kept[b, i, n]: f16; read[b, i, n]: f16; skip[h]
+        stage  g[b, j, h] = sum(i: dt * decay where i <= j and i / 16 == j / 16 else 0.0)
+        stage  state[b, h, n, p] over i = state * exp(g[b, min(i + 15, tokens - 1), h])
+                 + sum(i: kept * dt * exp(g[b, min(i / 16 * 16 + 15, tokens - 1), h] - g[b, i, h]) * x)
+        stage  s[b, h, i, j] = sum(n: read * kept[b, j, n]) * exp(g[b, i, h] - g) * dt[b, j, h] where j <= i and j / 16 == i / 16 else 0.0
+        stage  y[b, i, h, p]: f16 = sum(n: read * exp(g[b, i, h]) * state.before) + sum(j: s * x[b, j, h, p]) + skip * x
+        output y, state"""
+    mistakes = {
+        "skip_missing": ("y", "sum(n: read * exp(g[b, i, h]) * state.before) + sum(j: s * x[b, j, h, p])"),
+        "step_missing": ("s", "sum(n: read * kept[b, j, n]) * exp(g[b, i, h] - g) where j <= i and j / 16 == i / 16 else 0.0"),
+        "state_after_chunk": ("y", "sum(n: read * exp(g[b, i, h]) * state.after) + sum(j: s * x[b, j, h, p]) + skip * x"),
+        "decay_of_first_head": ("g", "sum(i: dt * decay[0] where i <= j and i / 16 == j / 16 else 0.0)"),
+    }
+
+    def draw(self, random):
+        return self.inputs(random, *(int(random.integers(1, n)) for n in (3, 4, 60, 12, 12)))
+
+    def mistaken(self, random):
+        return self.inputs(random, 2, 3, 48, 8, 12)
+
+    def inputs(self, random, b, h, t, n, p):
+        return {"x": half(normal(random, b, t, h, p)), "dt": np.abs(normal(random, b, t, h, scale=0.2)),
+                "decay": -np.abs(normal(random, h, mean=1)), "kept": half(normal(random, b, t, n)),
+                "read": half(normal(random, b, t, n)), "skip": normal(random, h)}
+
+    def run(self, given, mistake=None):
+        x, kept, read = (given[name].astype(F32) for name in ("x", "kept", "read"))
+        dt, decay = given["dt"], given["decay"]
+        step = dt * (decay[:1] if mistake == "decay_of_first_head" else decay)
+        b, t, heads, p = x.shape
+        state = np.zeros((b, heads, kept.shape[2], p), F32)
+        gates, states, scores, outputs = [], [], np.zeros((b, heads, t, t), F32), []
+        for c in range(0, t, 16):
+            part = slice(c, min(c + 16, t))
+            g = np.cumsum(step[:, part], axis=1, dtype=F32)
+            last = g[:, -1:]
+            before = state
+            weight = dt[:, part] * np.exp(last - g)
+            state = state * np.exp(last[:, 0])[..., None, None] + np.einsum("bin,bih,bihp->bhnp", kept[:, part], weight, x[:, part], dtype=F32)
+            s = np.einsum("bin,bjn->bij", read[:, part], kept[:, part], dtype=F32)[:, None] * np.exp(g[:, :, None] - g[:, None]).transpose(0, 3, 1, 2)
+            if mistake != "step_missing":
+                s = s * dt[:, part].transpose(0, 2, 1)[:, :, None]
+            s = s * np.tri(s.shape[-1], dtype=F32)
+            carried = state if mistake == "state_after_chunk" else before
+            y = np.einsum("bin,bih,bhnp->bihp", read[:, part], np.exp(g), carried, dtype=F32) + \
+                np.einsum("bhij,bjhp->bihp", s, x[:, part], dtype=F32)
+            if mistake != "skip_missing":
+                y = y + given["skip"][:, None] * x[:, part]
+            gates.append(g)
+            states.append(state)
+            scores[:, :, part, part] = s
+            outputs.append(y)
+        return {"g": np.concatenate(gates, axis=1), "state": np.stack(states), "s": scores, "y": half(np.concatenate(outputs, axis=1))}
+
+
+ALL = {kind.__name__: kind() for kind in (
+    Gemm, BlockScaledGemm, MxGemm, NvFp4Gemm, GroupedGemm, RmsNorm, LayerNormQuantised, Rotary, QkNormRotary, LinearAttention, DeltaRule,
+    GatedDeltaRule, Mamba2, CrossEntropy, TwoPassSoftmax)}
 
 
 def measure(calls):

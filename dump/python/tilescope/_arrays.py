@@ -11,7 +11,12 @@ DTYPES = {
     "bfloat16": "bf16",
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
+    "float8_e8m0fnu": "ue8m0",
+    "float4_e2m1fn_x2": "e2m1x2",
+    "float4_e2m1fn": "e2m1",
 }
+# Two codes in a byte, the first in its lower half, and what they are one by one.
+PACKED = {"e2m1x2": "e2m1"}
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
 
@@ -49,14 +54,21 @@ def _torch_bits(what, tensor, codes_of):
     dtype = _dtype_of(what, tensor.dtype, codes_of)
     tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[tensor.element_size()]
-    return HostBits(tensor.view(integers).numpy(), dtype)
+    return _one_by_one(tensor.view(integers).numpy(), dtype)
 
 
 def _numpy_bits(what, array, codes_of):
     dtype = _dtype_of(what, array.dtype.name, codes_of)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return HostBits(array.view(BITS[array.dtype.itemsize]), dtype)
+    return _one_by_one(array.view(BITS[array.dtype.itemsize]), dtype)
+
+
+def _one_by_one(bits, dtype):
+    if dtype not in PACKED:
+        return HostBits(bits, dtype)
+    codes = np.stack([bits & 15, bits >> 4], axis=-1)
+    return HostBits(codes.reshape(*bits.shape[:-1], -1), PACKED[dtype])
 
 
 def host_bits(what, array, codes_of=None):
