@@ -148,7 +148,8 @@ void check_dtype(hid_t dataset, const std::string& where, Dtype dtype) {
     const std::optional<std::string> named = read_text(dataset, "dtype", where);
     const std::string declared(dtype_info(dtype).name);
     if (!named || *named == declared) return;
-    throw Error("attribute dtype is " + *named + " where " + declared + " is declared", where, damaged_advice);
+    throw Error("attribute dtype is " + *named + " where " + declared + " is declared", where,
+                damaged_advice);
 }
 
 void write_format(hid_t file, const Provenance& provenance) {

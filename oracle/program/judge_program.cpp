@@ -108,8 +108,9 @@ int first_wrong_of(const Program& program, const std::vector<Tallied>& tallies) 
     if (first == int(tallies.size())) return -1;
     const int end = program.loops[std::size_t(program.loop_of(first))].end;
     for (int later = first + 1; later < end; ++later) {
-        const bool is_before = is_wrong(later) && reads(program, program.array(first).value, later) &&
-                               tallies[std::size_t(later)].blocks_before < tallies[std::size_t(first)].blocks_before;
+        const bool is_before =
+            is_wrong(later) && reads(program, program.array(first).value, later) &&
+            tallies[std::size_t(later)].blocks_before < tallies[std::size_t(first)].blocks_before;
         if (is_before) first = later;
     }
     return first;

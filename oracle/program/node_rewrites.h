@@ -79,7 +79,8 @@ class NodeRewrites {
     void add_term_behind(int sum, std::vector<Tried>& all);
     void collect_reads_of(int number, int axis, std::vector<int>& reads) const;
     /// Its own loop ends by another comparison than the mask of another stage.
-    void add_guards_of_others(const ProgramNode& range, const Axes& fixed, int neutral, std::vector<Tried>& all);
+    void add_guards_of_others(const ProgramNode& range, const Axes& fixed, int neutral,
+                              std::vector<Tried>& all);
     std::vector<Tried> of_number(const ProgramNode& node);
     /// A formula in which stages that are not there are written out; -1: one cannot be.
     int written_out(int formula);

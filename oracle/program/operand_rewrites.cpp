@@ -38,8 +38,7 @@ bool NodeRewrites::may_be_read(int array, const Axes& fixed) const {
     const bool is_of_loop = other.over >= 0 && program_.loop_of(array) == program_.loop_of(stage_);
     // Of this stage and later ones there is the state before the block; before the first block of a loop there is none.
     const bool is_later = array >= stage_ && !is_of_loop;
-    return there_[std::size_t(array)] && !is_later &&
-           !(is_of_loop && !fixed[std::size_t(other.over)]);
+    return there_[std::size_t(array)] && !is_later && !(is_of_loop && !fixed[std::size_t(other.over)]);
 }
 
 void NodeRewrites::add_other_arrays(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all) {
@@ -78,8 +77,9 @@ std::vector<NodeRewrites::Tried> NodeRewrites::last_terms(const ProgramNode& sum
         const ProgramAxis& of = program_.axes[std::size_t(along)];
         int is_last = of_two(ProgramOp::equal, axis(along), moved(of.extent, -1));
         if (of.block >= 0)
-            is_last = of_two(ProgramOp::either,
-                             of_two(ProgramOp::equal, build_.within_block(along), moved(of.block, -1)), is_last);
+            is_last =
+                of_two(ProgramOp::either,
+                       of_two(ProgramOp::equal, build_.within_block(along), moved(of.block, -1)), is_last);
         ProgramNode part = sum;
         part.of[0] = build_.chosen(sum.of[0], is_last, real(0));
         all.push_back({add(part), "range", 1});
@@ -146,8 +146,12 @@ void NodeRewrites::add_guards_of_others(const ProgramNode& range, const Axes& fi
         std::vector<int> nodes;
         std::vector<int> comparisons;
         collect_axes(guard, nodes, comparisons);
-        const auto is_along = [&](int of) { return std::ranges::count(range.list, program_.axis_of(of)) > 0; };
-        const auto is_there = [&](int of) { return is_along(of) || fixed[std::size_t(program_.axis_of(of))]; };
+        const auto is_along = [&](int of) {
+            return std::ranges::count(range.list, program_.axis_of(of)) > 0;
+        };
+        const auto is_there = [&](int of) {
+            return is_along(of) || fixed[std::size_t(program_.axis_of(of))];
+        };
         if (std::ranges::none_of(nodes, is_along) || std::ranges::all_of(nodes, is_along) ||
             !std::ranges::all_of(nodes, is_there))
             continue;

@@ -155,34 +155,46 @@ class Rewriter : NodeRewrites {
             found.push_back({stage_, one, std::nullopt, 6 + bits_among(here.size()), "operand"});
     }
 
-    /// An array that a formula reads several times is read by one index of the kernel.
+    /// An array that a formula reads several times, or a sum within it, is read by one index of the kernel.
     void of_repeated_reads(int value, const std::vector<ScopedRead>& reads, const Axes& fixed,
                            std::vector<ProgramRewrite>& found) {
         for (std::size_t i = 0; i < reads.size(); ++i) {
             const ProgramNode node = copy_of(reads[i].node);
-            std::vector<int> same;
-            bool is_first = true;
-            for (std::size_t k = 0; k < reads.size(); ++k) {
-                const ProgramNode& other = program_.node(reads[k].node);
-                if (other.what != node.what || other.list != node.list || other.state != node.state) continue;
-                is_first = is_first && k >= i;
-                same.push_back(reads[k].node);
-            }
-            if (!is_first || same.size() < 2) continue;
-            std::vector<ProgramRewrite> others;
-            of_indices(node, fixed, others);
-            const int read = reads[i].node;
-            std::vector<int> changed{real(0), negative(read)};
-            for (const double factor : factors())
-                changed.push_back(of_two(ProgramOp::times, read, real(factor)));
-            for (const int one : changed)
-                others.push_back({stage_, one, std::nullopt, 4 + bits_among(changed.size()), "factor"});
-            for (ProgramRewrite& rewrite : others) {
-                int formula = value;
-                for (const int one : same) formula = build_.with_node(formula, one, rewrite.value);
-                rewrite.value = formula;
-                found.push_back(std::move(rewrite));
-            }
+            const auto alike = [&](bool in_scope) {
+                std::vector<std::size_t> same;
+                for (std::size_t k = 0; k < reads.size(); ++k) {
+                    const ProgramNode& other = program_.node(reads[k].node);
+                    const bool is_alike =
+                        other.what == node.what && other.list == node.list && other.state == node.state;
+                    if (is_alike && (!in_scope || reads[k].scope == reads[i].scope)) same.push_back(k);
+                }
+                return same;
+            };
+            const std::vector<std::size_t> everywhere = alike(false);
+            const std::vector<std::size_t> here = alike(true);
+            const auto is_first = [&](const std::vector<std::size_t>& same) {
+                return same.size() > 1 && same.front() == i;
+            };
+            if (is_first(everywhere)) of_reads_alike(value, reads, everywhere, fixed, found);
+            if (is_first(here) && here != everywhere) of_reads_alike(value, reads, here, fixed, found);
+        }
+    }
+
+    void of_reads_alike(int value, const std::vector<ScopedRead>& reads, const std::vector<std::size_t>& same,
+                        const Axes& fixed, std::vector<ProgramRewrite>& found) {
+        const int read = reads[same.front()].node;
+        std::vector<ProgramRewrite> others;
+        of_indices(copy_of(read), fixed, others);
+        std::vector<int> changed{real(0), negative(read)};
+        for (const double factor : factors()) changed.push_back(of_two(ProgramOp::times, read, real(factor)));
+        for (const int one : changed)
+            others.push_back({stage_, one, std::nullopt, 4 + bits_among(changed.size()), "factor"});
+        for (ProgramRewrite& rewrite : others) {
+            int formula = value;
+            for (const std::size_t one : same)
+                formula = build_.with_node(formula, reads[one].node, rewrite.value);
+            rewrite.value = formula;
+            found.push_back(std::move(rewrite));
         }
     }
 

@@ -22,6 +22,8 @@ NUMBERS = {
     "f16": lambda bits: bits.view(np.float16),
     "bf16": lambda bits: (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32),
     "e4m3": lambda bits: bits,
+    "e2m1": lambda bits: bits,
+    "ue8m0": lambda bits: bits,
 }
 
 

@@ -145,8 +145,10 @@ def bits(tensor):
     return tensor.detach().contiguous().cpu().view(integers).numpy()
 
 
-def keep(folder, name, program, **arrays):
-    stored = {f"{key}:{NAMES[tensor.dtype]}": bits(tensor) for key, tensor in arrays.items()}
+def keep(folder, name, program, dtypes=None, **arrays):
+    """`dtypes`: what tensors of uint8 hold codes of."""
+    named = {key: (dtypes or {}).get(key) or NAMES[tensor.dtype] for key, tensor in arrays.items()}
+    stored = {f"{key}:{named[key]}": bits(tensor) for key, tensor in arrays.items()}
     np.savez_compressed(folder / f"{name}.npz", program=np.array(program.strip() + "\n"), **stored)
 
 

@@ -55,6 +55,7 @@ AGREES = 1e-10
 ORDER = ("q", "k", "s", "m", "p", "l", "v", "acc", "o", "lse", "output")
 # A kernel that reads an operand wrongly is wrong in what it computes of it, where the operand is not recorded.
 COMPUTED_FROM = {"q": "s", "k": "s", "v": "acc"}
+FACE = pathlib.Path("tests/bench/mutants/run_call.h")
 PROGRAMS = ("record", "wide")
 CLASSES = ("not compiled", "crashed or hung", "identical", "within rounding", "wrong")
 
@@ -319,7 +320,7 @@ class Bench:
         self.edits = [(file, edit) for file, functions in subject.mutated.items()
                       for edit in mutate.edits_of(mutate.Source(self.texts[file]), set(functions))]
         self.leading = Lines({file: self.texts[file] for file in subject.mutated}, subject.mutated, subject.outputs)
-        self.flags = ["c++", "-std=c++20", "-O1", "-w", "-fno-strict-aliasing", "-I", HERE / "mutants"]
+        self.flags = ["c++", "-std=c++20", "-O1", "-w", "-fno-strict-aliasing"]
         base = self.scratch / "base"
         self.put(base, {})
         self.objects = {}
@@ -366,6 +367,8 @@ class Bench:
             inside.mkdir(parents=True)
             # Beside the copies: what it includes is not found beside the original.
             shutil.copy(self.subject.at / "call.cpp", folder / name)
+            (folder / name / FACE).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / FACE, folder / name / FACE)
             for file, text in {**self.texts, **changed}.items():
                 (inside / file).write_text(text if name == "record" else in_float64(text, self.subject.wide))
 

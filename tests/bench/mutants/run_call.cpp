@@ -3,7 +3,7 @@
 //
 // usage: record CALL   or   wide CALL FILE
 
-#include "run_call.h"
+#include "tests/bench/mutants/run_call.h"
 
 #include <cstddef>
 #include <cstdio>

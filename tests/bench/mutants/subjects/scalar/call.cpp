@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "run_call.h"
+#include "tests/bench/mutants/run_call.h"
 
 #include "kernels/attention/cpu_block.h"
 #include "kernels/attention/scalar_body.h"
@@ -23,14 +23,25 @@ std::vector<tilescope::Half> halves(const Real* values, std::size_t count) {
 
 Shape shape_of(const std::string& call) {
     if (call != "causal" && call != "full") return {.heads = 0};
-    return {.heads = 4, .heads_kv = 2, .seqlen_q = 72, .seqlen_kv = 100, .head_dim = Config::head_dim, .block_m = Config::block_m,
-            .block_n = Config::block_n, .sm_scale = 0.125, .causal = call == "causal", .half = true, .growth = 3};
+    return {.heads = 4,
+            .heads_kv = 2,
+            .seqlen_q = 72,
+            .seqlen_kv = 100,
+            .head_dim = Config::head_dim,
+            .block_m = Config::block_m,
+            .block_n = Config::block_n,
+            .sm_scale = 0.125,
+            .causal = call == "causal",
+            .half = true,
+            .growth = 3};
 }
 
 void run(const std::string&, const Shape& shape, const Arrays& of TILESCOPE_HOST_SINK_PARAM(sink)) {
     using namespace tilescope;
-    const std::size_t of_q = std::size_t(shape.heads) * std::size_t(shape.seqlen_q) * std::size_t(shape.head_dim);
-    const std::size_t of_kv = std::size_t(shape.heads_kv) * std::size_t(shape.seqlen_kv) * std::size_t(shape.head_dim);
+    const std::size_t of_q =
+        std::size_t(shape.heads) * std::size_t(shape.seqlen_q) * std::size_t(shape.head_dim);
+    const std::size_t of_kv =
+        std::size_t(shape.heads_kv) * std::size_t(shape.seqlen_kv) * std::size_t(shape.head_dim);
     const std::vector<Half> q = halves(of.q, of_q), k = halves(of.k, of_kv), v = halves(of.v, of_kv);
     std::vector<Half> o(of_q);
     std::vector<Real> lse(of_q / Config::head_dim);

@@ -27,7 +27,9 @@ struct Trace {
     static bool is_operand(const char* stage) {
         return std::strcmp(stage, "k") == 0 || std::strcmp(stage, "v") == 0;
     }
-    static bool has_keys(const char* stage) { return std::strcmp(stage, "s") == 0 || std::strcmp(stage, "p") == 0; }
+    static bool has_keys(const char* stage) {
+        return std::strcmp(stage, "s") == 0 || std::strcmp(stage, "p") == 0;
+    }
     static bool has_no_tile(const char* stage) {
         return std::strcmp(stage, "q") == 0 || std::strcmp(stage, "o") == 0 || std::strcmp(stage, "lse") == 0;
     }
@@ -38,8 +40,9 @@ struct Trace {
         const bool operand = is_operand(stage);
         const int tile_there = has_no_tile(stage) ? 0 : tile;
         const int row_there = row + (operand ? tile_there * block_n : block[2] * block_m);
-        const bool outside = row < 0 || row >= rows(stage) || row_there >= (operand ? seqlen_kv : seqlen_q) || col < 0 ||
-                             col >= columns(stage) || (has_keys(stage) && tile * block_n + col >= seqlen_kv);
+        const bool outside = row < 0 || row >= rows(stage) || row_there >= (operand ? seqlen_kv : seqlen_q) ||
+                             col < 0 || col >= columns(stage) ||
+                             (has_keys(stage) && tile * block_n + col >= seqlen_kv);
         if (!outside) stages[stage][{block[0], block[1], block[2], tile_there, row, col}] = value;
     }
 
