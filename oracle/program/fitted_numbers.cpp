@@ -115,7 +115,8 @@ class NumberFit {
     static constexpr std::size_t most_rows = 4;
     static constexpr double most_left = 0.9;
     static constexpr double deviations = 4;
-    static constexpr double most_square = 4;
+    /// In tolerances, which know nothing of casts in between: all of them round otherwise at a number that is not quite the kernel's.
+    static constexpr double most_square = 64;
     static constexpr double bits_of_none = 24;
 
     /// From a number to a better one.

@@ -360,6 +360,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
         if (before >= 0) all.push_back({before, "type"});
     }
     add_other_arrays(node, fixed, all);
+    add_inverted(number, node, all);
     return all;
 }
 

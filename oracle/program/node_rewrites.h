@@ -87,6 +87,8 @@ class NodeRewrites {
     std::vector<Tried> of_read(int number, const ProgramNode& node, const Axes& fixed);
     /// Other arrays, of as many indices or of some of those that there are.
     void add_other_arrays(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all);
+    /// Of a mask that is data, what hides where it should show.
+    void add_inverted(int read, const ProgramNode& node, std::vector<Tried>& all);
     bool may_be_read(int array, const Axes& fixed) const;
     ProgramState state_in_place(int array) const;
     /// The state after another block: that of another index of what it is computed from.

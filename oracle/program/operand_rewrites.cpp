@@ -1,6 +1,7 @@
 // What stands in the place of an operand, another array; what a sum adds up beyond its terms, or not.
 
 #include <algorithm>
+#include <cmath>
 
 #include "oracle/program/evaluate.h"
 #include "oracle/program/node_rewrites.h"
@@ -39,6 +40,19 @@ bool NodeRewrites::may_be_read(int array, const Axes& fixed) const {
     // Of this stage and later ones there is the state before the block; before the first block of a loop there is none.
     const bool is_later = array >= stage_ && !is_of_loop;
     return there_[std::size_t(array)] && !is_later && !(is_of_loop && !fixed[std::size_t(other.over)]);
+}
+
+void NodeRewrites::add_inverted(int read, const ProgramNode& node, std::vector<Tried>& all) {
+    if (program_.array(node.what).is_stage || std::size_t(node.what) >= call_.inputs.size()) return;
+    const ProgramInput& array = call_.inputs[std::size_t(node.what)];
+    if (array.bits.data() == nullptr) return;
+    constexpr std::int64_t looked_at = 4096;
+    bool hides = false;
+    for (std::int64_t i = 0; i < std::min(size_of(array), looked_at) && !hides; ++i)
+        hides = element_of(array, i) == -HUGE_VAL;
+    if (!hides) return;
+    const int is_hidden = of_two(ProgramOp::equal, read, real(-HUGE_VAL));
+    all.push_back({build_.chosen(real(0), is_hidden, real(-HUGE_VAL)), "operand", 2});
 }
 
 void NodeRewrites::add_other_arrays(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all) {

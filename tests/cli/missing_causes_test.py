@@ -147,8 +147,6 @@ class Row:
 MISSING = [
     Row("NaN", "exp(-inf - -inf) in a hidden tile, outputs alone", planted(HIDDEN_TILE, True, guard=False),
         "o", "inf_minus_inf", "NaN in every element is what many mistakes leave"),
-    Row("mask as data", "inverted", planted(MASKED, bias=np.where(np.isinf(MASKED.bias), 0, -np.inf).astype(F32)),
-        "s", "bias|mask", "no form of a mask has what an array says in it"),
     Row("gradient", "two query heads of any group", planted_backward(GROUPS, heads_of=[(0, 4), (2, 3)].__getitem__),
         "dk", "head|group", "but for one head, or every heads_kv-th, no set of query heads is tried"),
 ]
@@ -182,6 +180,8 @@ FORMULAS = [
         "s", r"K \* descale_k\[b, h / group, \(j / rows_k \+ \(seqlen_kv / rows_k - 1\)\) % \(seqlen_kv / rows_k\)\]"),
     Row("descale", "of batch entry 0", planted(PER_HEAD, key_descales=PER_HEAD.key_descales()[[0, 0]]),
         "s", r"K \* descale_k\[0, h / group\]"),
+    Row("mask as data", "inverted", planted(MASKED, bias=np.where(np.isinf(MASKED.bias), 0, -np.inf).astype(F32)),
+        "s", r"\(0.0 where bias == -inf else -inf\)"),
     Row("mask as data", "of the key before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=3)),
         "s", r"bias\[b, h, i, \(j \+ \(seqlen_kv - 1\)\) % seqlen_kv\]"),
     Row("mask as data", "of the row before", planted(MASKED, bias=np.roll(MASKED.bias, 1, axis=2)),
