@@ -74,7 +74,11 @@ int ProgramBuilder::extent_of(int array, std::size_t dimension, int index) {
     const ProgramNode node = program_.node(index);
     const int divided = node.op == ProgramOp::quotient ? program_.axis_of(node.of[0]) : -1;
     if (divided < 0) return -1;
-    return of_two(ProgramOp::quotient, program_.axes[std::size_t(divided)].extent, node.of[1]);
+    const ProgramAxis along_it = program_.axes[std::size_t(divided)];
+    // Of what is cut into blocks the last one need not be full.
+    const int extent = along_it.block < 0 ? along_it.extent
+                                          : of_two(ProgramOp::plus, along_it.extent, moved(node.of[1], -1));
+    return of_two(ProgramOp::quotient, extent, node.of[1]);
 }
 
 int ProgramBuilder::block_of(int number) {

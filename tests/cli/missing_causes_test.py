@@ -126,6 +126,7 @@ CAUSAL_LENGTHS = dataclasses.replace(LENGTHS, causal=True)
 LARGE_SPLITS = small(seqlen_q=1, block_m=4, causal=False, tiles_per_split=2, size=9)
 LOW_ROWS = low_rows()
 PER_BLOCK = small(heads=1, descale_k=numbers(1, 1, 3), descale_rows=16)
+PER_SHORT_BLOCK = small(heads=1, seqlen_kv=40, descale_k=numbers(1, 1, 3), descale_rows=16)
 PER_TOKEN = small(heads=1, descale_k=numbers(1, 1, 48), descale_rows=1)
 PER_HEAD = small(batch=2, heads_kv=2, descale_k=numbers(2, 2))
 MASKED = small(batch=2, heads=1, causal=False, bias=hidden(2, 1, 16, 48))
@@ -176,8 +177,11 @@ FOUND = [
 FORMULAS = [
     Row("descale", "of the block before", planted(PER_BLOCK, key_descales=np.roll(PER_BLOCK.key_descales(), 16, axis=2)),
         "s", r"K \* descale_k\[b, h / group, .*j.*\]"),
+    Row("descale", "of the block before, the last of which is short",
+        planted(PER_SHORT_BLOCK, key_descales=np.repeat(np.roll(PER_SHORT_BLOCK.descale_k, 1, axis=2), 16, axis=2)[..., :40]),
+        "s", r"K \* descale_k\[b, h / group, .*j.*\]"),
     Row("descale", "of the token before", planted(PER_TOKEN, key_descales=np.roll(PER_TOKEN.key_descales(), 1, axis=2)),
-        "s", r"K \* descale_k\[b, h / group, \(j / rows_k \+ \(seqlen_kv / rows_k - 1\)\) % \(seqlen_kv / rows_k\)\]"),
+        "s", r"K \* descale_k\[b, h / group, \(j / rows_k \+ .* - 1\)\) % \(\(seqlen_kv \+ \(rows_k - 1\)\) / rows_k\)\]"),
     Row("descale", "of batch entry 0", planted(PER_HEAD, key_descales=PER_HEAD.key_descales()[[0, 0]]),
         "s", r"K \* descale_k\[0, h / group\]"),
     Row("mask as data", "inverted", planted(MASKED, bias=np.where(np.isinf(MASKED.bias), 0, -np.inf).astype(F32)),
