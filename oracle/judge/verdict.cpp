@@ -195,7 +195,28 @@ void add_warnings_of_named(const Recording& recording, Report& report) {
     }
 }
 
+namespace {
+
+/// Tiles were to be recorded, and there is none: of outputs alone nothing says so.
+bool came_to_no_hook(const Recording& recording, const Report& report) {
+    const std::optional<Selection>& selection = recording.capture().selection;
+    if (!selection) return false;
+    bool is_any_selected = false;
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        if (is_output(info.stage)) continue;
+        if (report.stage(info.stage).captured) return false;
+        is_any_selected = is_any_selected || count_selected(recording.problem(), info.stage, *selection) > 0;
+    }
+    return is_any_selected;
+}
+
+}  // namespace
+
 void add_warnings(const Recording& recording, Report& report) {
+    if (came_to_no_hook(recording, report))
+        report.warnings.emplace_back(
+            "no hook wrote a tile: the kernel came to none, as where a loop over blocks or tiles never runs, "
+            "or was compiled without them");
     for (const StageInfo& info : stages_of(recording.problem())) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.elements_out_of_range == 0) continue;

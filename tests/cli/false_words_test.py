@@ -6,6 +6,7 @@ usage: false_words_test.py TILE_DIFF
 
 import pathlib
 
+import h5py
 import numpy as np
 
 import played
@@ -45,6 +46,17 @@ class FalseWords(TileDiffCase):
 
     def test_zeros_of_a_v_that_was_not_loaded_are_no_rows_left_out(self):
         self.assertEqual(self.named(small(), True, stored=np.zeros_like), [])
+
+    def test_a_kernel_that_came_to_no_hook_is_told_from_one_without_tiles(self):
+        call = small()
+        for wanted, warned in ((None, False), ("", True), ("stage=o,lse", False)):
+            with self.subTest(selection=wanted):
+                played.write(self.file, call, played.play(call, stored=np.zeros_like), True)
+                if wanted is not None:
+                    with h5py.File(self.file, "a") as file:
+                        file.create_group("capture").attrs["selection"] = wanted
+                warnings = self.judge(self.file)["warnings"]
+                self.assertEqual(any("no hook" in warning for warning in warnings), warned, warnings)
 
     def test_rows_that_nobody_stored_are(self):
         def without_last_rows(o):
