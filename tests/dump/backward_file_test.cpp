@@ -400,10 +400,10 @@ TEST_F(BackwardFile, ShapesAndTypes) {
 TEST_F(BackwardFile, Attributes) {
     for (const char* name : {"/inputs/dout", "/inputs/o", "/outputs/dq", "/outputs/dk", "/outputs/dv"}) {
         expect_bad([&](hid_t file) { set_text(file, name, "dtype", "bf16"); }, name,
-                   "attribute dtype is bf16 where /problem says f16");
+                   "attribute dtype is bf16 where f16 is declared");
     }
     expect_bad([](hid_t file) { set_text(file, "/inputs/lse", "dtype", "f16"); }, "/inputs/lse",
-               "attribute dtype is f16 where /problem says f32");
+               "attribute dtype is f16 where f32 is declared");
     expect_bad([](hid_t file) { set_text(file, "/inputs/lse", "log_base", "10"); }, "/inputs/lse",
                "not one of e, 2");
     for (const char* name : {"/tiles/dp", "/outputs/dq", "/outputs/dk", "/outputs/dv"}) {

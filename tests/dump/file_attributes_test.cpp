@@ -250,7 +250,7 @@ TEST_F(FileAttributes, UnknownNames) {
     expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "scaled", "yes"); }, "/tiles/s",
                    "attribute scaled is not a flag");
     expect_spoiled([](hid_t file) { set_text(file, "/inputs/k", "dtype", "bf16"); }, "/inputs/k",
-                   "attribute dtype is bf16 where /problem says f16");
+                   "attribute dtype is bf16 where f16 is declared");
 }
 
 TEST_F(FileAttributes, AttributesOfOddTypes) {
