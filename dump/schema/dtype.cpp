@@ -72,9 +72,9 @@ std::uint32_t encode_exponent(double value, Overflow overflow) {
     if (std::isnan(value)) return exponent_nan;
     const std::uint32_t beyond = overflow == Overflow::saturate ? exponent_nan - 1 : exponent_nan;
     if (std::isinf(value)) return beyond;
+    if (value == 0) return 0;
     int exponent = 0;
     const bool is_power = std::frexp(std::abs(value), &exponent) == 0.5;
-    if (value == 0) return 0;
     const int code = exponent - (is_power ? 1 : 0) + float_bias;
     return code < 0 ? 0 : code > 254 ? beyond : std::uint32_t(code);
 }

@@ -352,9 +352,24 @@ void validate_tiles(const Problem& problem, const std::string& where) {
     }
 }
 
+/// A type of block-scaled formats has no name in a file of attention.
+void expect_of_attention(const char* name, Dtype dtype, const std::string& where, const char* what_to_do) {
+    for (const DtypeInfo& info : attention_dtypes())
+        if (info.dtype == dtype) return;
+    throw Error(std::string(name) + " is " + std::string(dtype_info(dtype).name) +
+                    ", which no stage of attention has",
+                where, what_to_do);
+}
+
 }  // namespace
 
 void validate(const Problem& problem, const std::string& where) {
+    const std::pair<const char*, Dtype> dtypes[] = {
+        {"dtype_q", problem.dtype_q},   {"dtype_k", problem.dtype_k},   {"dtype_v", problem.dtype_v},
+        {"dtype_p", problem.dtype_p},   {"dtype_o", problem.dtype_o},   {"dtype_dout", problem.dtype_dout},
+        {"dtype_ds", problem.dtype_ds}, {"dtype_dq", problem.dtype_dq}, {"dtype_dk", problem.dtype_dk},
+        {"dtype_dv", problem.dtype_dv}};
+    for (const auto& [name, dtype] : dtypes) expect_of_attention(name, dtype, where, valid_problem);
     validate_sizes(problem, where);
     validate_mask_and_splits(problem, where);
     if (problem.l_lanes > problem.block_n) {
@@ -391,6 +406,10 @@ void validate(const Problem& problem, const std::string& where) {
 
 void validate(const Units& units, const std::string& where) {
     const char* const what_to_do = "record it again with valid units";
+    const std::pair<const char*, Dtype> casts[] = {
+        {"cast of q", units.q_cast}, {"cast of k", units.k_cast}, {"cast of v", units.v_cast},
+        {"cast of s", units.s_cast}, {"cast of p", units.p_cast}, {"cast of ds", units.ds_cast}};
+    for (const auto& [name, dtype] : casts) expect_of_attention(name, dtype, where, what_to_do);
     const std::pair<const char*, double> bounds[] = {{"stale_threshold of m", units.m_stale_threshold},
                                                      {"exp_error of p", units.p_exp_error}};
     for (const auto& [name, bound] : bounds) {

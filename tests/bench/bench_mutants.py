@@ -16,8 +16,9 @@ Each mutant is compiled and run in processes of their own, with its hooks and, f
 A wrong mutant is detected where tile-diff says so, and its stage is right where it is the first, in the order of the data, that
 differs in float64. Its line is right where the stage that is named, or that of the cause, leads to what was mutated: the line
 of the stage's hook, those between it and the hook before, and what these follow from, up to other hooks: a slice by names. How
-many of all lines a stage has so is printed. Its cause is the first that is a fault and whose replay has 99 % of the wrong elements within budgets; it is
-false where it acts neither in that stage nor in an operand of it. Mutants in lines that are hooks have a table of their own.
+many of all lines a stage has so is printed. Its cause is the first that is a fault and whose replay has 99 % of the wrong elements
+within budgets; it is false where it acts neither in that stage nor in what that is computed from and no hook sees. Mutants in
+lines that are hooks have a table of their own.
 Exit codes: 0 counted, 2 nothing could be compiled.
 
 --suite writes forty mutants whose stage is found, of all operators, for the test of every day (tests/cli/mutants_test.py).
@@ -78,9 +79,19 @@ class Subject:
     def of(at):
         return Subject(at=at, **json.loads((at / "subject.json").read_text()))
 
-    def text(self, file):
+    def original(self, file):
         folder = next(f for f in (self.at / self.folder, ROOT / self.folder) if f.is_dir())
-        text = (folder / file).read_text()
+        return (folder / file).read_text()
+
+    def hold_together(self):
+        """What is mended stands once in the sources."""
+        originals = "".join(map(self.original, self.files))
+        for before, _ in self.mended:
+            if originals.count(before) != 1:
+                raise RuntimeError(f"{self.name}: what is mended, {before!r}, stands {originals.count(before)} times in its files")
+
+    def text(self, file):
+        text = self.original(file)
         if self.until and file in self.mutated:
             text = text[:text.index(self.until)]
         for before, after in self.mended:
@@ -191,8 +202,7 @@ class Lines:
         while i is not None and i < len(source.tokens) and source.sign(i) not in (";", "{", "}"):
             closing = source.partner.get(i, 0)
             i = closing + 1 if closing > i else i + 1
-            if i < len(source.tokens) and source.sign(i) == "{" and source.sign(i - 1) in (")", "]") and "[" in self.lines[file][line - 1] and \
-                    "= [" in self.lines[file][line - 1]:
+            if source.sign(i) == "{" and source.sign(i - 1) in (")", "]") and "= [" in self.lines[file][line - 1]:
                 i = source.partner.get(i, i) + 1
         end = text.count("\n", 0, source.tokens[min(i, len(source.tokens) - 1)].at) + 1 if i is not None else line
         return {(file, at) for at in range(line, end + 1)}
@@ -316,6 +326,7 @@ class Bench:
         self.subject, self.tile_diff, self.build = subject, tile_diff, build
         self.scratch = scratch / re.sub(r"\W+", "_", subject.name)
         self.scratch.mkdir(parents=True)
+        subject.hold_together()
         self.texts = {file: subject.text(file) for file in subject.files}
         self.edits = [(file, edit) for file, functions in subject.mutated.items()
                       for edit in mutate.edits_of(mutate.Source(self.texts[file]), set(functions))]

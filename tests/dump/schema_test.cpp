@@ -258,6 +258,8 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
         {"dtype_acc is e4m3, none of f32, f16 and bf16", [](Problem& p) { p.dtype_acc = Dtype::e4m3; }},
         {"dtype_partial_o is e5m2, none of f32, f16 and bf16",
          [](Problem& p) { p.dtype_partial_o = Dtype::e5m2; }},
+        {"dtype_k is e2m1, which no stage of attention has", [](Problem& p) { p.dtype_k = Dtype::e2m1; }},
+        {"dtype_o is ue8m0, which no", [](Problem& p) { p.dtype_o = Dtype::ue8m0; }},
         {"split_starts do not ascend",
          [](Problem& p) {
              p.split_starts = {2, 2};
