@@ -13,6 +13,7 @@
 #include "dump/file/metadata.h"
 #include "dump/file/output.h"
 #include "dump/file/trial.h"
+#include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
 #include "dump/schema/program.h"
 
@@ -95,6 +96,18 @@ void read_program_sizes(const InputFile& file, const Program& program, ProgramRe
     require_known(group->get(), attribute_name, program.sizes, known, "size", where);
 }
 
+/// What hooks say of a stage: which part of it they recorded, and what was written twice.
+void read_recorded(const StoredDataset& dataset, ProgramTensor& tensor) {
+    const std::string first = hdf5::read_text(dataset.id.get(), "first", dataset.where).value_or("");
+    const auto list = declarations::list_of(first);
+    const bool is_one_each = list && (list->empty() || list->size() == tensor.shape.size());
+    if (!is_one_each || std::ranges::any_of(*list, [](std::int64_t index) { return index < 0; }))
+        throw Error("first is " + readable(first) + ", no index of each dimension", dataset.where,
+                    "write those of its first element, joined by ,");
+    tensor.first = *list;
+    tensor.conflicts = hdf5::read_integer(dataset.id.get(), "conflicts", dataset.where).value_or(0);
+}
+
 /// Errors: Error for another number of dimensions than the text declares.
 void check_rank(const StoredDataset& dataset, const ProgramArray& array) {
     const std::size_t rank = array.indices.size();
@@ -123,6 +136,7 @@ void open_arrays(const InputFile& file, const Program& program, const ArrayGroup
         ProgramTensor& tensor = arrays[array.name];
         tensor.dtype = dataset->dtype;
         tensor.shape = dataset->dims;
+        if (array.is_stage) read_recorded(*dataset, tensor);
         stored.tensors.push_back({std::move(*dataset), &tensor});
     }
     if (!group) return;
@@ -193,7 +207,7 @@ ProgramTensor kept(const ProgramTensor& tensor, const ProgramArray& array, const
                     where, "give it in that type, or declare another");
     std::vector<float> numbers(tensor.bits.size() / std::size_t(dtype_info(tensor.dtype).bytes));
     decode_array(tensor.dtype, tensor.bits, numbers);
-    ProgramTensor wide{Dtype::f32, tensor.shape, {}};
+    ProgramTensor wide{Dtype::f32, tensor.shape, {}, tensor.first, tensor.conflicts};
     wide.bits.resize(numbers.size() * sizeof(float));
     std::memcpy(wide.bits.data(), numbers.data(), wide.bits.size());
     return wide;
@@ -210,6 +224,9 @@ void write_tensor(hid_t file, const std::string& path, const ProgramTensor& tens
         H5Dcreate2(file, path.c_str(), type.get(), space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
     hdf5::check(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bits.data()));
     hdf5::write_dtype(dataset.get(), declared);
+    if (!tensor.first.empty())
+        hdf5::write_text(dataset.get(), "first", declarations::list_text(tensor.first));
+    if (tensor.conflicts != 0) hdf5::write_integer(dataset.get(), "conflicts", tensor.conflicts);
 }
 
 void write_arrays(const hdf5::OutputFile& file, const Program& program, const ArrayGroup& kind,

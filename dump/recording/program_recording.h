@@ -17,6 +17,9 @@ struct ProgramTensor {
     Dtype dtype = Dtype::f32;
     std::vector<std::int64_t> shape{};  ///< empty: one number
     std::vector<std::byte> bits{};      ///< row-major, little-endian and packed
+    /// Of a stage of which a part was recorded: index of its first element in each dimension; empty: all of it was.
+    std::vector<std::int64_t> first{};
+    std::int64_t conflicts = 0;  ///< of a stage: writes that changed an element already written
 
     TILESCOPE_EQUALITY(ProgramTensor);
 };

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "dump/recording/program_call.h"
 #include "oracle/program/build.h"
-#include "oracle/program/call.h"
 
 namespace tilescope {
 

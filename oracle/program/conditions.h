@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "dump/recording/program_call.h"
 #include "oracle/program/build.h"
-#include "oracle/program/call.h"
 
 namespace tilescope {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "dump/recording/program_call.h"
 #include "dump/schema/rounding.h"
-#include "oracle/program/call.h"
 #include "oracle/program/contraction.h"
 
 namespace tilescope {
@@ -14,6 +14,8 @@ namespace tilescope {
 struct AxisRange {
     std::int64_t first = 0;
     std::int64_t count = 0;
+
+    bool operator==(const AxisRange&) const = default;
 };
 
 /// A part of a stage: some indices of each of its axes, and of a state the block after which it is.
@@ -39,8 +41,11 @@ class StoredTiles {
     virtual ~StoredTiles() = default;
     /// Whether it stored anything of a stage.
     virtual bool has(int stage) const = 0;
-    /// What stands in a tile of such a stage, row-major: the elements that are known, which `known` says with a 1.
+    /// What stands in a tile of such a stage, row-major: the elements that are known, which `known` says with a 1. Where hooks
+    /// should have written and did not, nobody_wrote(out).
     virtual void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const = 0;
+    /// Writes of a stage that changed an element already written.
+    virtual std::int64_t conflicts(int /*stage*/) const { return 0; }
 };
 
 struct ProgramOptions {

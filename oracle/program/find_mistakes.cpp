@@ -463,7 +463,8 @@ double bits_to_choose(const ProgramMistake& mistake) {
 
 FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
                             ProgramOptions options) {
-    if (report.first_wrong < 0) return {};
+    // Of elements that nobody wrote no formula tells why.
+    if (report.first_wrong < 0 || report.verdict_of(report.first_wrong).samples.empty()) return {};
     try {
         MistakeSearch search(call, stored, report, options);
         FoundMistakes found = search.run();

@@ -74,23 +74,6 @@ double rising_inverse(double (*function)(double), double y) {
 
 }  // namespace
 
-bool holds(ProgramOp op, double x, double y) {
-    switch (op) {
-        case ProgramOp::less:
-            return x < y;
-        case ProgramOp::at_most:
-            return x <= y;
-        case ProgramOp::more:
-            return x > y;
-        case ProgramOp::at_least:
-            return x >= y;
-        case ProgramOp::equal:
-            return x == y;
-        default:
-            return x != y;
-    }
-}
-
 Uncertain function_of(ProgramFunction function, Uncertain x) {
     const FunctionBound& f = bounds[std::size_t(function)];
     const double value = f.at(x.value);

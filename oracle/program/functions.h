@@ -10,9 +10,6 @@ namespace tilescope {
 
 // What a kernel in float32 makes of a number that may be off, and how far off that may be.
 
-/// A comparison of two numbers.
-bool holds(ProgramOp comparison, double x, double y);
-
 /// Of any way to compute it in float32: by the function of CUDA's library, the fast one, or exponentials of base two.
 /// Types: float64.
 /// Max error: what x may be off by, carried on, and at most a few ulp of float32.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <optional>
 
 #include "dump/schema/error.h"
 
@@ -16,9 +16,71 @@ namespace {
 constexpr std::size_t most_worst = 5;
 constexpr std::size_t most_samples = 8;
 
-/// Counts what is found, tile by tile.
+/// How many blocks the loop of the stage went through before it came to an element of it.
+std::int64_t blocks_before(const ProgramCall& call, int stage, const ProgramElement& element) {
+    const Program& program = call.program;
+    const ProgramLoop& loop = program.loops[std::size_t(program.loop_of(stage))];
+    if (loop.axis < 0) return 0;
+    std::int64_t block = element.block;
+    const std::vector<int>& indices = program.array(stage).indices;
+    for (std::size_t i = 0; i < indices.size() && block < 0; ++i)
+        if (program.axis_of(indices[i]) == loop.axis)
+            block = element.index[i] / call.blocks[std::size_t(loop.axis)];
+    return call.block_in_order(loop.axis, loop.backwards, std::max<std::int64_t>(block, 0));
+}
+
+/// The number that a node is, and nothing else.
+std::optional<double> literal_of(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::number) return node.number;
+    if (node.op != ProgramOp::negative) return std::nullopt;
+    const std::optional<double> positive = literal_of(program, node.of[0]);
+    return positive ? std::optional(-*positive) : std::nullopt;
+}
+
+/// What a kernel may leave out without that anything changes: elements that a condition leaves out in the formula of the stage,
+/// and states that a block leaves as they were.
+class LeftOut {
+ public:
+    LeftOut(const Program& program, const ProgramArray& stage) : is_state_(stage.over >= 0) {
+        if (!stage.is_stage) return;
+        const ProgramNode& formula = program.node(stage.value);
+        if (formula.op == ProgramOp::chosen) otherwise_ = literal_of(program, formula.of[2]);
+        if (is_state_) start_ = literal_of(program, stage.start);
+    }
+
+    bool may_be(const ProgramTile& tile, std::size_t i, const ExpectedTile& expected) const {
+        const double value = expected.value[i];
+        if (otherwise_ && expected.error[i] == 0 && value == *otherwise_) return true;
+        if (!is_state_) return false;
+        const bool goes_on = before_.size() == expected.value.size() && tile.indices == of_before_;
+        return goes_on ? value == before_[i] : start_ && value == *start_;
+    }
+
+    /// Tiles of a state come block after block.
+    void pass(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
+              const ExpectedTile& expected) {
+        if (!is_state_) return;
+        of_before_ = tile.indices;
+        before_ = expected.value;
+        for (std::size_t i = 0; i < got.size(); ++i)
+            if (known[i] != 0) before_[i] = got[i];
+    }
+
+ private:
+    bool is_state_;
+    std::optional<double> otherwise_{};
+    std::optional<double> start_{};
+    std::vector<AxisRange> of_before_{};
+    std::vector<double> before_{};  ///< the state after the block before
+};
+
+/// Counts what is found of a stage, tile by tile.
 class Tallied {
  public:
+    Tallied(const ProgramCall& call, int stage)
+        : call_(call), stage_(stage), left_out_(call.program, call.program.array(stage)) {}
+
     void take(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
               const ExpectedTile& expected) {
         // What is around an element tells how much a tolerance of that size leaves open.
@@ -27,10 +89,13 @@ class Tallied {
             if (std::isfinite(value)) around = std::max(around, std::abs(value));
         }
         for (std::size_t i = 0; i < got.size(); ++i) {
-            if (known[i] == 0) continue;
+            const bool is_missing = known[i] == 0 && nobody_wrote(got[i]);
+            if (known[i] == 0 && !is_missing) continue;
             const double value = expected.value[i];
             const double tolerance = expected.error[i];
             ++verdict.compared;
+            verdict.unwritten += is_missing ? 1 : 0;
+            if (is_missing && left_out_.may_be(tile, i, expected)) continue;
             // Nothing is expected of what is computed from NaN.
             if (std::isnan(value) || std::isinf(tolerance)) {
                 ++verdict.not_judged;
@@ -52,29 +117,18 @@ class Tallied {
                 verdict.largest_difference = std::max(verdict.largest_difference, std::abs(got[i] - value));
             keep({tile.index_of(std::int64_t(i)), tile.block, got[i], value, tolerance});
         }
+        left_out_.pass(tile, got, known, expected);
     }
 
     StageVerdict verdict;
     /// Elements outside as the loop comes to them, the first one: how many blocks it went through before.
-    std::int64_t blocks_before = std::numeric_limits<std::int64_t>::max();
-
-    /// Of the loop that the stage is in.
-    std::function<std::int64_t(const ProgramElement&)> blocks_before_of;
+    std::int64_t first_outside = std::numeric_limits<std::int64_t>::max();
 
  private:
     void keep(ProgramElement element) {
         ++verdict.outside;
-        blocks_before = std::min(blocks_before, blocks_before_of(element));
-        // Every so many of them, more the more there are.
-        if (verdict.outside % every_ == 0) {
-            if (verdict.samples.size() == most_samples) {
-                for (std::size_t i = 0; i < most_samples / 2; ++i)
-                    verdict.samples[i] = verdict.samples[2 * i];
-                verdict.samples.resize(most_samples / 2);
-                every_ *= 2;
-            }
-            verdict.samples.push_back(element);
-        }
+        first_outside = std::min(first_outside, blocks_before(call_, stage_, element));
+        if (!nobody_wrote(element.got)) sample(element);
         std::vector<ProgramElement>& worst = verdict.worst;
         if (worst.size() == most_worst && worst.back().times() >= element.times()) return;
         const auto place =
@@ -83,21 +137,23 @@ class Tallied {
         if (worst.size() > most_worst) worst.pop_back();
     }
 
+    /// Every so many of them, more the more there are.
+    void sample(const ProgramElement& element) {
+        if (++sampled_ % every_ != 0) return;
+        if (verdict.samples.size() == most_samples) {
+            for (std::size_t i = 0; i < most_samples / 2; ++i) verdict.samples[i] = verdict.samples[2 * i];
+            verdict.samples.resize(most_samples / 2);
+            every_ *= 2;
+        }
+        verdict.samples.push_back(element);
+    }
+
+    const ProgramCall& call_;
+    int stage_;
+    LeftOut left_out_;
+    std::int64_t sampled_ = 0;
     std::int64_t every_ = 1;
 };
-
-/// How many blocks the loop of the stage went through before it came to an element of it.
-std::int64_t blocks_before(const ProgramCall& call, int stage, const ProgramElement& element) {
-    const Program& program = call.program;
-    const ProgramLoop& loop = program.loops[std::size_t(program.loop_of(stage))];
-    if (loop.axis < 0) return 0;
-    std::int64_t block = element.block;
-    const std::vector<int>& indices = program.array(stage).indices;
-    for (std::size_t i = 0; i < indices.size() && block < 0; ++i)
-        if (program.axis_of(indices[i]) == loop.axis)
-            block = element.index[i] / call.blocks[std::size_t(loop.axis)];
-    return call.block_in_order(loop.axis, loop.backwards, std::max<std::int64_t>(block, 0));
-}
 
 /// The first of those that are wrong, in the order of the program. One that takes the state of a later stage, from the block before,
 /// comes after that where it was wrong in an earlier block.
@@ -110,10 +166,40 @@ int first_wrong_of(const Program& program, const std::vector<Tallied>& tallies) 
     for (int later = first + 1; later < end; ++later) {
         const bool is_before =
             is_wrong(later) && reads(program, program.array(first).value, later) &&
-            tallies[std::size_t(later)].blocks_before < tallies[std::size_t(first)].blocks_before;
+            tallies[std::size_t(later)].first_outside < tallies[std::size_t(first)].first_outside;
         if (is_before) first = later;
     }
     return first;
+}
+
+/// Of a stage, or of a state with the blocks that it goes over where as many dimensions are given.
+std::vector<std::int64_t> whole_shape_of(const ProgramCall& call, const ProgramArray& stage,
+                                         std::size_t dims) {
+    std::vector<std::int64_t> shape = shape_of(call, stage);
+    if (stage.over >= 0 && dims != shape.size()) shape.insert(shape.begin(), call.blocks_of(stage.over));
+    return shape;
+}
+
+/// Errors: Error unless an array is of a stage with this shape, or of a part of it.
+void require_part(const ProgramInput& array, const std::vector<std::int64_t>& whole,
+                  const std::string& name) {
+    bool fits = array.shape.size() == whole.size();
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; fits && i < whole.size(); ++i) {
+        const std::int64_t extent = array.shape[i];
+        elements *= extent;
+        fits = array.first.empty() ? extent == whole[i]
+                                   : extent <= whole[i] && array.first[i] <= whole[i] - extent;
+    }
+    if (!fits)
+        throw Error("its shape is " + shape_text(array.shape) +
+                        (array.first.empty() ? "" : " from " + shape_text(array.first)) +
+                        ", and the program makes " + shape_text(whole),
+                    name, "give an array of that shape; of a state, the last one alone may be given");
+    if (std::size_t(elements * dtype_info(array.dtype).bytes) != array.bits.size())
+        throw Error(
+            "it has " + std::to_string(array.bits.size()) + " bytes, which are not those of its shape", name,
+            "give all of its elements");
 }
 
 }  // namespace
@@ -124,22 +210,7 @@ StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, 
         const int stage = call.program.array_named(name);
         if (stage < 0 || !call.program.array(stage).is_stage)
             throw Error("the program has no such stage", name, "give those that it declares");
-        const std::vector<std::int64_t> shape = shape_of(call, call.program.array(stage));
-        std::vector<std::int64_t> with_blocks = shape;
-        const int over = call.program.array(stage).over;
-        if (over >= 0) with_blocks.insert(with_blocks.begin(), call.blocks_of(over));
-        if (array.shape != shape && array.shape != with_blocks)
-            throw Error("its shape is " + shape_text(array.shape) + ", and the program makes " +
-                            shape_text(with_blocks),
-                        name,
-                        over < 0 ? "give an array of that shape"
-                                 : "give an array of that shape, or the last state alone");
-        std::int64_t elements = 1;
-        for (const std::int64_t extent : array.shape) elements *= extent;
-        if (std::size_t(elements * dtype_info(array.dtype).bytes) != array.bits.size())
-            throw Error(
-                "it has " + std::to_string(array.bits.size()) + " bytes, which are not those of its shape",
-                name, "give all of its elements");
+        require_part(array, whole_shape_of(call, call.program.array(stage), array.shape.size()), name);
         arrays_[std::size_t(stage)] = array;
     }
 }
@@ -147,18 +218,32 @@ StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, 
 void StoredArrays::read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const {
     const ProgramInput& array = arrays_[std::size_t(tile.stage)];
     const std::size_t dims = tile.indices.size();
-    const bool has_blocks = array.shape.size() > dims;
+    const std::size_t begin = array.shape.size() - dims;  // 1 where blocks come first
     const ProgramArray& stage = call_.program.array(tile.stage);
-    if (stage.over >= 0 && !has_blocks && tile.block != call_.last_block(stage)) return;
-    std::ranges::fill(known, char(1));
+    if (stage.over >= 0 && begin == 0 && tile.block != call_.last_block(stage)) return;
+    const auto first = [&](std::size_t dim) { return array.first.empty() ? 0 : array.first[dim]; };
+    const auto is_in = [&](std::int64_t index, std::size_t dim) {
+        return index >= first(dim) && index < first(dim) + array.shape[dim];
+    };
+    if (begin > 0 && !is_in(tile.block, 0)) return;
     // Row by row along the last index.
     const std::int64_t length = dims == 0 ? 1 : tile.indices.back().count;
     for (std::int64_t i = 0; i < tile.size(); i += length) {
         const std::vector<std::int64_t> index = tile.index_of(i);
-        std::int64_t address = has_blocks ? tile.block : 0;
-        for (std::size_t k = 0; k < dims; ++k)
-            address = address * array.shape[k + (has_blocks ? 1 : 0)] + index[k];
-        for (std::int64_t k = 0; k < length; ++k) out[std::size_t(i + k)] = element_of(array, address + k);
+        std::int64_t address = begin > 0 ? tile.block - first(0) : 0;
+        bool is_recorded = true;
+        for (std::size_t k = 0; k + 1 < dims; ++k) {
+            is_recorded = is_recorded && is_in(index[k], begin + k);
+            address = address * array.shape[begin + k] + index[k] - first(begin + k);
+        }
+        if (!is_recorded) continue;
+        if (dims > 0) address = address * array.shape.back() + index.back() - first(begin + dims - 1);
+        for (std::int64_t k = 0; k < length; ++k) {
+            if (dims > 0 && !is_in(index.back() + k, begin + dims - 1)) continue;
+            const double element = element_of(array, address + k);
+            out[std::size_t(i + k)] = element;
+            known[std::size_t(i + k)] = nobody_wrote(element) ? 0 : 1;
+        }
     }
 }
 
@@ -188,17 +273,14 @@ ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verd
 }
 
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
-    std::vector<Tallied> tallies(call.program.arrays.size());
-    for (int i = 0; i < int(tallies.size()); ++i)
-        tallies[std::size_t(i)].blocks_before_of = [&call, i](const ProgramElement& element) {
-            return blocks_before(call, i, element);
-        };
+    std::vector<Tallied> tallies;
+    for (int i = 0; i < int(call.program.arrays.size()); ++i) tallies.emplace_back(call, i);
     options.stored = &stored;
     std::vector<double> got;
     std::vector<char> known;
     evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (!stored.has(tile.stage)) return;
-        got.resize(expected.value.size());
+        got.assign(expected.value.size(), 0);
         known.assign(got.size(), 0);
         stored.read(tile, got, known);
         tallies[std::size_t(tile.stage)].take(tile, got, known, expected);
@@ -210,6 +292,7 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
         StageVerdict& verdict = tallies[std::size_t(i)].verdict;
         if (verdict.compared == 0) continue;
         verdict.stage = i;
+        verdict.conflicts = stored.conflicts(i);
         is_judged = is_judged || verdict.not_judged < verdict.compared;
         report.stages.push_back(std::move(verdict));
     }
@@ -244,6 +327,14 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
     const auto not_judged = [&](const auto& of) {
         return some_not_judged ? fmt::format(" {:>10}", of) : std::string();
     };
+    const auto count_of = [&](std::int64_t StageVerdict::*member, const char* noun) {
+        std::string counts;
+        for (const StageVerdict& verdict : report.stages)
+            if (verdict.*member > 0)
+                counts += fmt::format("{}{} of {}", counts.empty() ? "" : ", ", verdict.*member,
+                                      program.array(verdict.stage).name);
+        return counts.empty() ? counts : fmt::format("{}: {}\n", noun, counts);
+    };
     std::string text = fmt::format("{:<12} {:>12} {:>10}{} {:>12} {:>12}  state\n", "stage", "compared",
                                    "outside", not_judged("not judged"), "max |diff|", "of budget");
     for (const StageVerdict& verdict : report.stages) {
@@ -255,12 +346,15 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                         verdict.compared, verdict.outside, not_judged(verdict.not_judged),
                         verdict.largest_difference, verdict.budget_used, word);
     }
+    text += count_of(&StageVerdict::unwritten, "elements that no hook wrote");
+    text += count_of(&StageVerdict::conflicts, "writes that changed an element already written");
     if (report.first_wrong < 0) return text + verdict_line(program, report) + "\n";
     const StageVerdict& wrong = report.verdict_of(report.first_wrong);
     for (const ProgramElement& element : wrong.worst)
-        text += fmt::format("{}{}: got {:.9g}, expected {:.9g} +- {:.3g}\n", program.array(wrong.stage).name,
-                            place_text(program, wrong.stage, element), element.got, element.expected,
-                            element.tolerance);
+        text += fmt::format("{}{}: {}, expected {:.9g} +- {:.3g}\n", program.array(wrong.stage).name,
+                            place_text(program, wrong.stage, element),
+                            nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
+                            element.expected, element.tolerance);
     const std::vector<ProgramMistake>& mistakes = found.mistakes;
     for (const ProgramMistake& mistake : mistakes)
         text +=

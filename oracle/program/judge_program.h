@@ -13,7 +13,7 @@
 namespace tilescope {
 
 /// Arrays by the names of stages: along the axes of the stage. Of a state along the blocks first, or without these the state
-/// after the last block.
+/// after the last block. Of what hooks recorded a part may be there.
 class StoredArrays final : public StoredTiles {
  public:
     /// Errors: Error for a stage that the program does not have, and for another shape.
@@ -21,6 +21,7 @@ class StoredArrays final : public StoredTiles {
 
     bool has(int stage) const override { return arrays_[std::size_t(stage)].bits.data() != nullptr; }
     void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override;
+    std::int64_t conflicts(int stage) const override { return arrays_[std::size_t(stage)].conflicts; }
 
  private:
     const ProgramCall& call_;
@@ -43,6 +44,10 @@ struct StageVerdict {
     int stage = -1;
     std::int64_t compared = 0;
     std::int64_t outside = 0;
+    /// Nobody wrote it, among those outside unless the kernel may leave it out: where a condition does in the formula, and where a
+    /// block changes nothing in a state.
+    std::int64_t unwritten = 0;
+    std::int64_t conflicts = 0;  ///< writes that changed an element already written
     /// Nothing can be told: it is computed from NaN, or the tolerance is infinite, or as large as everything that is expected around the element.
     std::int64_t not_judged = 0;
     double largest_difference = 0;

@@ -13,7 +13,8 @@ namespace {
 
 std::map<std::string, ProgramInput> views_of(const std::map<std::string, ProgramTensor>& tensors) {
     std::map<std::string, ProgramInput> views;
-    for (const auto& [name, tensor] : tensors) views[name] = {tensor.dtype, tensor.shape, tensor.bits};
+    for (const auto& [name, tensor] : tensors)
+        views[name] = {tensor.dtype, tensor.shape, tensor.bits, tensor.first, tensor.conflicts};
     return views;
 }
 

@@ -173,9 +173,12 @@ void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, N
     observe_(order.tile, {got.value, got.error});
     if (options_.stored == nullptr || !options_.stored->has(number)) return;
     std::vector<char> known(got.value.size(), 0);
-    options_.stored->read(order.tile, got.value, known);
+    std::vector<double> stored(got.value.size());
+    options_.stored->read(order.tile, stored, known);
     for (std::size_t i = 0; i < known.size(); ++i) {
-        if (known[i] != 0) got.error[i] = 0;
+        if (known[i] == 0) continue;
+        got.value[i] = stored[i];
+        got.error[i] = 0;
     }
     numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }

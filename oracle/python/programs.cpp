@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dump/program_file.h"
+#include "dump/recording/program_rooms.h"
 #include "dump/schema/error.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
@@ -24,16 +26,18 @@ namespace tilescope {
 namespace {
 
 using Bits = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-/// The dtype that the bits stand for, and these.
-using Arrays = std::map<std::string, std::tuple<std::string, Bits>>;
+/// The dtype that the bits stand for, these, and of what hooks recorded the index of the first element and the writes that changed
+/// one.
+using Arrays = std::map<std::string, std::tuple<std::string, Bits, std::vector<std::int64_t>, std::int64_t>>;
 
 std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
     std::map<std::string, ProgramInput> inputs;
     for (const auto& [name, array] : arrays) {
-        const auto& [dtype_name, bits] = array;
+        const auto& [dtype_name, bits, first, conflicts] = array;
         const std::optional<Dtype> dtype = dtype_from_name(dtype_name);
         if (!dtype) throw Error("'" + dtype_name + "' is no dtype", name, "choose one of FORMAT.md");
-        ProgramInput input{*dtype, {}, {static_cast<const std::byte*>(bits.data()), bits.nbytes()}};
+        ProgramInput input{
+            *dtype, {}, {static_cast<const std::byte*>(bits.data()), bits.nbytes()}, first, conflicts};
         for (std::size_t i = 0; i < bits.ndim(); ++i) input.shape.push_back(std::int64_t(bits.shape(i)));
         inputs[name] = std::move(input);
     }
@@ -43,9 +47,59 @@ std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
 std::map<std::string, ProgramTensor> tensors_of(const std::map<std::string, ProgramInput>& inputs) {
     std::map<std::string, ProgramTensor> tensors;
     for (const auto& [name, input] : inputs)
-        tensors[name] = {input.dtype, input.shape, {input.bits.begin(), input.bits.end()}};
+        tensors[name] = {
+            input.dtype, input.shape, {input.bits.begin(), input.bits.end()}, input.first, input.conflicts};
     return tensors;
 }
+
+/// What a recorder of a declared kernel records, and the sink that its buffers make. Keeps the inputs of the call.
+class ProgramBuffers {
+ public:
+    ProgramBuffers(const Program& program, const Arrays& inputs,
+                   const std::map<std::string, std::int64_t>& sizes, const std::vector<std::string>& stages,
+                   const std::string& selection)
+        : program_(program), call_(bind_program(program_, inputs_of(inputs), sizes)) {
+        recorded_ = recorded_stages(call_, selection, stages);
+        // What is asked of the call from here on are extents.
+        for (ProgramInput& input : call_.inputs) input.bits = {};
+    }
+    ProgramBuffers(const ProgramBuffers&) = delete;
+    ProgramBuffers& operator=(const ProgramBuffers&) = delete;
+
+    /// Of each recorded stage the index of its first element, and its extents.
+    std::vector<std::tuple<std::string, std::vector<std::int64_t>, std::vector<std::int64_t>>> boxes() const {
+        std::vector<std::tuple<std::string, std::vector<std::int64_t>, std::vector<std::int64_t>>> boxes;
+        for (const RecordedStage& stage : recorded_)
+            boxes.emplace_back(program_.array(stage.stage).name, stage.first, stage.count);
+        return boxes;
+    }
+    /// Tables of a sink, whose buffers lie at these addresses, in the order of boxes().
+    nb::bytes tables(const std::vector<std::uintptr_t>& words) const {
+        const std::vector<ProgramRoom> rooms = program_rooms(call_, recorded_, words);
+        return nb::bytes(rooms.data(), rooms.size() * sizeof(ProgramRoom));
+    }
+    /// The bytes of a ProgramSink, whose tables were copied to an address.
+    nb::bytes sink(std::uintptr_t tables) const {
+        const ProgramSink sink = program_sink(recorded_, tables);
+        return nb::bytes(&sink, sizeof sink);
+    }
+    /// Writes that changed an element already written, in the order of boxes(); `tables` as the kernel left them.
+    /// Errors: Error where hooks named a place that a stage does not have.
+    std::vector<std::int64_t> conflicts(const nb::bytes& tables) const {
+        std::vector<ProgramRoom> rooms(tables.size() / sizeof(ProgramRoom));
+        std::memcpy(rooms.data(), tables.data(), rooms.size() * sizeof(ProgramRoom));
+        require_inside(call_, rooms);
+        std::vector<std::int64_t> conflicts;
+        for (const RecordedStage& stage : recorded_)
+            conflicts.push_back(std::int64_t(rooms[std::size_t(stage.number)].conflicts));
+        return conflicts;
+    }
+
+ private:
+    Program program_;
+    ProgramCall call_;
+    std::vector<RecordedStage> recorded_;
+};
 
 /// Writes nothing that could not be judged.
 void save_program(const std::string& path, const Program& program, ProgramRecording recording,
@@ -62,7 +116,9 @@ struct Held {
     std::string text;
     std::string first_wrong;
     bool is_cut_off = false;
-    std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, double, double>> stages;
+    std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                           double, double>>
+        stages;
     std::vector<std::tuple<std::string, std::string, std::string, std::string, double, double>> mistakes;
 };
 
@@ -76,7 +132,8 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
     if (report.first_wrong >= 0) held.first_wrong = program.array(report.first_wrong).name;
     for (const StageVerdict& stage : report.stages)
         held.stages.emplace_back(program.array(stage.stage).name, stage.compared, stage.outside,
-                                 stage.not_judged, stage.largest_difference, stage.budget_used);
+                                 stage.unwritten, stage.conflicts, stage.not_judged, stage.largest_difference,
+                                 stage.budget_used);
     FoundMistakes found;
     if (causes) found = find_mistakes(call, arrays, report);
     held.is_cut_off = found.is_cut_off;
@@ -125,6 +182,13 @@ void bind_programs(nb::module_& module) {
             const nb::gil_scoped_release release;
             return held_against(program, given, kept, sizes, causes);
         });
+    nb::class_<ProgramBuffers>(module, "ProgramBuffers")
+        .def(nb::init<const Program&, const Arrays&, const std::map<std::string, std::int64_t>&,
+                      const std::vector<std::string>&, const std::string&>())
+        .def("boxes", &ProgramBuffers::boxes)
+        .def("tables", &ProgramBuffers::tables)
+        .def("sink", &ProgramBuffers::sink)
+        .def("conflicts", &ProgramBuffers::conflicts);
 }
 
 }  // namespace tilescope

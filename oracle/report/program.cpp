@@ -16,6 +16,7 @@ using ProgramJson = nlohmann::ordered_json;
 
 /// JSON has no NaN and no infinities.
 ProgramJson number_json(double value) {
+    if (nobody_wrote(value)) return "unwritten";
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
     return value;
@@ -40,6 +41,8 @@ ProgramJson stages_json(const JudgedProgram& judged) {
                         {"compared", stage.compared},
                         {"not_judged", stage.not_judged},
                         {"outside", stage.outside},
+                        {"unwritten", stage.unwritten},
+                        {"conflicts", stage.conflicts},
                         {"max_abs", number_json(stage.largest_difference)},
                         {"budget_used", number_json(stage.budget_used)},
                         {"state", to_string(state_of(judged.report, stage))},

@@ -6,11 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include "dump/program_hook.h"
+
 // The header declares nothing then: these names are free.
 namespace tilescope {
 enum class Sink { mine };
 enum class Stage { mine };
 enum class HookBlock { mine };
+enum class ProgramSink { mine };
+enum class ProgramHooks { mine };
 }  // namespace tilescope
 
 namespace {
@@ -44,7 +48,19 @@ int kernel_of(const Parameters& parameters) {
     return parameters.x + 1;
 }
 
+TILESCOPE_PROGRAM(of_program, "stage y = 1.0 output y");
+int program_kernel(int x TILESCOPE_PROGRAM_SINK_PARAM(no_such_sink)) {
+    TILESCOPE_PROGRAM_HOOKS(no_such_sink, no_such_program);
+    if (x > 0) TILESCOPE_PROGRAM_VALUE(no_such_stage, (no_such_index), no_such_value());
+    TILESCOPE_PROGRAM_TILE(no_such_stage, (), 1, 1, no_such_data, 1, 0, 1);
+    TILESCOPE_PROGRAM_FRAGMENT(no_such_stage, (), no_such_values, no_such_layout{1, 2});
+    TILESCOPE_PROGRAM_ROWS(no_such_stage, (), no_such_values, no_such_layout{1, 2});
+    return x + 1;
+}
+
 TEST(HookOff, VanishesWithItsArguments) {
+    EXPECT_EQ(program_kernel(41 TILESCOPE_PROGRAM_SINK_ARG(no_such_sink)), 42);
+    EXPECT_STREQ(of_program::text(), "stage y = 1.0 output y");
     EXPECT_EQ(kernel(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
     EXPECT_EQ(called(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
     EXPECT_FALSE(TILESCOPE_RECORDS(no_such_sink));

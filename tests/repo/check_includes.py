@@ -18,12 +18,12 @@ import sys
 # this as .github/ARCHITECTURE.md has it.
 #        room         files                                   rooms                                       libraries
 ROOMS = [
-    ("hook", ["dump/hook.h", "dump/hook/*"], "", "CUDA"),
+    ("hook", ["dump/hook.h", "dump/program_hook.h", "dump/hook/*"], "", "CUDA"),
     ("schema", ["dump/schema.h", "dump/schema/*"], "hook", ""),
     ("recording", ["dump/recording.h", "dump/array_recording.h", "dump/recording/*"], "hook schema", ""),
     ("watch", ["dump/watch.h", "dump/watch/*"], "schema recording", ""),
     ("file", ["dump/reader.h", "dump/writer.h", "dump/program_file.h", "dump/file/*"], "schema recording", "HDF5"),
-    ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/poison.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
+    ("capture", ["dump/capture.h", "dump/program_capture.h", "dump/flight_recorder.h", "dump/poison.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
     ("cli", ["dump/cli/*"], "schema file", "CLI11"),
     ("bindings", ["dump/python/*"], "hook schema recording file", "Python"),
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),

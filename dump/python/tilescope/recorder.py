@@ -62,7 +62,7 @@ class Recorder:
         if self._select:
             call.select(self._select)
         self._boxes = {stage: call.box(stage) for stage in stages if call.selects_stage(stage)}
-        self._buffers = {stage: _unwritten(box[4:], q) for stage, box in self._boxes.items()}
+        self._buffers = {stage: unwritten_array(box[4:], q) for stage, box in self._boxes.items()}
         self._hooks = _core.HookBuffers(call, list(self._buffers)) if self._buffers else None
         self._tables = None
         self._merged = {}
@@ -92,9 +92,9 @@ class Recorder:
         if self._hooks is None:
             return b""
         if self._tables is None:
-            self._tables = _on_device(self._hooks.tables(), self._arrays["q"])
-        buffers = {stage: _address(buffer) for stage, buffer in self._buffers.items()}
-        return self._hooks.sink(_address(self._tables), buffers)
+            self._tables = bytes_beside(self._hooks.tables(), self._arrays["q"])
+        buffers = {stage: array_address(buffer) for stage, buffer in self._buffers.items()}
+        return self._hooks.sink(array_address(self._tables), buffers)
 
     def outputs(self, **outputs: Any) -> None:
         """What the kernel wrote: o and lse, in a backward pass dq, dk and dv. Errors: Error for other names."""
@@ -115,7 +115,7 @@ class Recorder:
         """What was recorded up to now, in host memory, for tilescope.judge(). Errors: Error where hooks were given a place
         that the call does not have."""
         if self._tables is not None:
-            self._hooks.require_inside(_host(self._tables).tobytes())
+            self._hooks.require_inside(host_array(self._tables).tobytes())
         bits = {name: host_bits(name, array) for name, array in self._arrays.items()}
         merged = {name: host_bits(name, array) for name, array in self._merged.items()}
         call = call_of(bits, self._direction, self._options, merged).recording
@@ -123,7 +123,7 @@ class Recorder:
         whole = [clause for clause in self._select.split(":") if clause and not clause.startswith("stage=")]
         call.select(":".join([*whole, f"stage={stages}"]))
         for stage, buffer in self._buffers.items():
-            call.set_tiles(stage, _host(buffer))
+            call.set_tiles(stage, host_array(buffer))
         return call
 
     def save(self, path: str | os.PathLike[str]) -> str:
@@ -132,28 +132,28 @@ class Recorder:
         return _core.save(os.fspath(path), self.recording())
 
 
-def _unwritten(shape, q):
-    """Elements that count as unwritten until the kernel stores them, where q lies."""
-    if isinstance(q, np.ndarray):
+def unwritten_array(shape, like):
+    """Elements that count as unwritten until the kernel stores them, where `like` lies."""
+    if like is None or isinstance(like, np.ndarray):
         return np.full(shape, _core.unwritten_bits, dtype=np.int32).view(np.float32)
     import torch
 
-    return torch.full(shape, _core.unwritten_bits, dtype=torch.int32, device=q.device).view(torch.float32)
+    return torch.full(shape, _core.unwritten_bits, dtype=torch.int32, device=like.device).view(torch.float32)
 
 
-def _on_device(data, q):
-    """The bytes in memory of their own, where q lies."""
+def bytes_beside(data, like):
+    """The bytes in memory of their own, where `like` lies."""
     copy = np.frombuffer(data, dtype=np.uint8).copy()
-    if isinstance(q, np.ndarray):
+    if like is None or isinstance(like, np.ndarray):
         return copy
     import torch
 
-    return torch.from_numpy(copy).to(q.device)
+    return torch.from_numpy(copy).to(like.device)
 
 
-def _address(array):
+def array_address(array):
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
 
 
-def _host(array):
+def host_array(array):
     return array if isinstance(array, np.ndarray) else array.cpu().numpy()

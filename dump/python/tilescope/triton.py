@@ -7,8 +7,18 @@
         ts.store_rows(dump.m, batch, head, q_block, kv_tile, row_max)
 
     my_attention[grid](..., ts.dump_of(recorder))       # ts.dump_of(None): nothing of it is compiled
+
+and of a declared kernel, into those of a ProgramRecorder:
+
+    @triton.jit
+    def my_gemm(..., dump):
+        ...
+        ts.store(dump.acc, (block, n0, m0), acc)         # the tile whose corner is element n0, m0 of the stage
+
+    my_gemm[grid](..., ts.program_dump_of(program, recorder))   # None in place of the recorder: nothing of it is compiled
 """
 
+import collections
 import typing
 
 import triton
@@ -91,3 +101,47 @@ def store_rows(buffer, batch, head, q_block, kv_tile, values):
         slot = _slot_of(buffer, batch, head, q_block, kv_tile)
         rows: tl.constexpr = values.shape[0]
         tl.store(buffer.data + slot * rows + tl.arange(0, rows), values.to(tl.float32), mask=slot >= 0)
+
+
+class StageBuffer(typing.NamedTuple):
+    """A stage of a declared kernel, or the part of it that is selected: where it lies, from which index on, and how large it is."""
+
+    data: object
+    first: tuple
+    count: tuple
+
+
+def program_dump_of(program, recorder):
+    """What a kernel takes to store into a ProgramRecorder: its stages by their names, () where one is not recorded."""
+    dump = collections.namedtuple("ProgramDump", program.stages)
+    recorded = () if recorder is None else recorder.stages
+    buffers = {name: StageBuffer(recorder.buffer(name), recorder.origin(name), tuple(recorder.buffer(name).shape))
+               for name in recorded}
+    return dump(**{name: buffers.get(name, ()) for name in program.stages})
+
+
+@triton.jit
+def store(buffer, indices, values):
+    """Stores a number, a vector or a tile of a stage. `indices` are those of its corner, of each axis in the order of the text; of a
+    state the number of the block comes first. What lies behind the end of an axis is left out."""
+    if len(buffer) > 0:
+        dims: tl.constexpr = len(indices)
+        tile_dims: tl.constexpr = len(values.shape)
+        inside = tl.full((), 1, tl.int1)
+        address = tl.full((), 0, tl.int64)
+        for i in tl.static_range(dims - tile_dims):
+            within = indices[i] - buffer.first[i]
+            inside = inside & (within >= 0) & (within < buffer.count[i])
+            address = address * buffer.count[i] + within
+        if tile_dims == 0:
+            tl.store(buffer.data + address, values.to(tl.float32), mask=inside)
+        elif tile_dims == 1:
+            cols = indices[dims - 1] - buffer.first[dims - 1] + tl.arange(0, values.shape[0])
+            kept = inside & (cols >= 0) & (cols < buffer.count[dims - 1])
+            tl.store(buffer.data + address * buffer.count[dims - 1] + cols, values.to(tl.float32), mask=kept)
+        else:
+            rows = indices[dims - 2] - buffer.first[dims - 2] + tl.arange(0, values.shape[0])[:, None]
+            cols = indices[dims - 1] - buffer.first[dims - 1] + tl.arange(0, values.shape[1])[None, :]
+            kept = inside & (rows >= 0) & (rows < buffer.count[dims - 2]) & (cols >= 0) & (cols < buffer.count[dims - 1])
+            places = (address * buffer.count[dims - 2] + rows) * buffer.count[dims - 1] + cols
+            tl.store(buffer.data + places, values.to(tl.float32), mask=kept)

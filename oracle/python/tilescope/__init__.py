@@ -12,9 +12,9 @@ from ._check import Diverged, check
 from ._core import Error, families
 from ._core import version as __version__
 from ._files import include, judge, open, view
-from ._program import Mistake, Program, ProgramReport, StageVerdict
+from ._program import Mistake, Program, ProgramRecorder, ProgramReport, StageVerdict
 from ._report import Cause, Element, Report
 from .recorder import Recorder
 
-__all__ = ["Cause", "Diverged", "Element", "Error", "Mistake", "Program", "ProgramReport", "Recorder", "Report",
+__all__ = ["Cause", "Diverged", "Element", "Error", "Mistake", "Program", "ProgramRecorder", "ProgramReport", "Recorder", "Report",
            "StageVerdict", "check", "families", "include", "judge", "open", "view"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,14 @@ import numpy as np
 from . import _core
 from ._arrays import host_bits
 from ._check import Array, Diverged
+from .recorder import array_address, bytes_beside, host_array, unwritten_array
 
 
 def _bits(arrays: Mapping[str, Array], codes_of: Mapping[str, str] | None) -> dict[str, tuple[str, Any]]:
     """Each array as its bits in host memory, row-major, with the dtype that they stand for."""
     whole = {name: np.array(array, np.float32) if np.isscalar(array) else array for name, array in arrays.items()}
     all_bits = {name: host_bits(name, array, (codes_of or {}).get(name)) for name, array in whole.items()}
-    return {name: (each.dtype, np.asarray(each.bits, order="C")) for name, each in all_bits.items()}
+    return {name: (each.dtype, np.asarray(each.bits, order="C"), [], 0) for name, each in all_bits.items()}
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class StageVerdict:
     name: str
     compared: int
     outside: int  #: further from what is expected than rounding explains
+    unwritten: int  #: that no hook wrote; outside, unless a kernel may leave them out
+    conflicts: int  #: writes that changed an element already written
     not_judged: int  #: nothing can be told of them
     largest_difference: float
     budget_used: float  #: largest difference over its tolerance, of the elements that match
@@ -59,6 +62,12 @@ class ProgramReport:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _required(report: ProgramReport) -> ProgramReport:
+    if not report.matches:
+        raise Diverged(report)
+    return report
 
 
 class Program:
@@ -107,7 +116,10 @@ class Program:
 
         Errors: Error, a ValueError, for what cannot be judged; TypeError for what is no array.
         """
-        held = self._program.judge(_bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), causes)
+        return self._judge(_bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), causes)
+
+    def _judge(self, inputs: Any, stored: Any, sizes: dict[str, int], causes: bool) -> ProgramReport:
+        held = self._program.judge(inputs, stored, sizes, causes)
         return ProgramReport(
             held.text,
             held.first_wrong or None,
@@ -118,10 +130,7 @@ class Program:
 
     def check(self, inputs: Mapping[str, Array], stored: Mapping[str, Array], **options: Any) -> ProgramReport:
         """As judge(), for a test: raises Diverged, an AssertionError whose text is the report, where something diverges."""
-        report = self.judge(inputs, stored, **options)
-        if not report.matches:
-            raise Diverged(report)
-        return report
+        return _required(self.judge(inputs, stored, **options))
 
     def save(
         self,
@@ -139,4 +148,105 @@ class Program:
         """
         self._program.save(
             os.fspath(path), self.text, _bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), kernel
+        )
+
+    def recorder(
+        self,
+        inputs: Mapping[str, Array],
+        *,
+        stages: Sequence[str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        select: str | None = None,
+    ) -> ProgramRecorder:
+        """Buffers for what a kernel computes, which its hooks fill (PROGRAMS.md), where the inputs lie. Keeps a copy of these.
+
+        stages:  that the kernel has hooks for; None: all
+        select:  which part of them: "n=0-3:k=2:stage=acc", of an axis the blocks that it is cut into; without it that of
+                 TILESCOPE_SELECT
+
+        Errors: Error, a ValueError, for inputs that do not fit, names and ranges that the program does not have, and where nothing
+        is selected.
+        """
+        return ProgramRecorder(self, inputs, stages, dict(sizes or {}), dtypes, select)
+
+
+class ProgramRecorder:
+    """Buffers for stages of one call of a declared kernel: torch tensors where an input is one, NumPy arrays otherwise."""
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Array],
+        stages: Sequence[str] | None,
+        sizes: dict[str, int],
+        dtypes: Mapping[str, str] | None,
+        select: str | None,
+    ) -> None:
+        self.program = program
+        self._sizes = sizes
+        self._dtypes = dtypes
+        self._inputs = {name: (dtype, bits.copy(), first, conflicts)
+                        for name, (dtype, bits, first, conflicts) in _bits(inputs, dtypes).items()}
+        self._like = next((array for array in inputs.values() if hasattr(array, "data_ptr")), None)
+        selection = os.environ.get("TILESCOPE_SELECT", "") if select is None else select
+        asked = list(program.stages if stages is None else stages)
+        self._hooks = _core.ProgramBuffers(program._program, self._inputs, sizes, asked, selection)
+        self._boxes = {name: (tuple(first), tuple(count)) for name, first, count in self._hooks.boxes()}
+        self._buffers = {name: unwritten_array(count, self._like) for name, (_, count) in self._boxes.items()}
+        self._tables = None
+        self._outputs: dict[str, Any] = {}
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that have a buffer."""
+        return tuple(self._buffers)
+
+    def buffer(self, stage: str) -> Any:
+        """Where the kernel stores the stage: float32 along its axes, with the blocks of a state before them, of the part that is
+        selected; None where it is not recorded."""
+        return self._buffers.get(stage)
+
+    def origin(self, stage: str) -> tuple[int, ...]:
+        """The indices of the first element in its buffer."""
+        return self._boxes[stage][0]
+
+    def sink(self) -> bytes:
+        """What a CUDA kernel with the hooks of dump/program_hook.h takes (TILESCOPE_PROGRAM_SINK_OF). It is compiled with -I of
+        tilescope.include() and -DTILESCOPE_DUMP=1."""
+        if self._tables is None:
+            addresses = [array_address(buffer) for buffer in self._buffers.values()]
+            self._tables = bytes_beside(self._hooks.tables(addresses), self._like)
+        return self._hooks.sink(array_address(self._tables))
+
+    def outputs(self, **outputs: Array) -> None:
+        """What the kernel stored itself: whole stages, in the place of what hooks recorded of them. Errors: Error for names
+        that the program does not have."""
+        for name, array in outputs.items():
+            if name not in self.program.stages:
+                raise _core.Error(f"{name} is no stage; choose from {', '.join(self.program.stages)}")
+            self._outputs[name] = array
+
+    def _stored(self) -> dict[str, Any]:
+        conflicts = [0] * len(self._buffers)
+        if self._tables is not None:
+            conflicts = self._hooks.conflicts(host_array(self._tables).tobytes())
+        stored = {}
+        for (name, buffer), changed in zip(self._buffers.items(), conflicts):
+            stored[name] = ("f32", host_array(buffer).view(np.uint32), list(self._boxes[name][0]), changed)
+        return {**stored, **_bits(self._outputs, self._dtypes)}
+
+    def judge(self, *, causes: bool = True) -> ProgramReport:
+        """As Program.judge(), what was recorded up to now. Errors: Error where hooks were given a place that a stage does not
+        have, and for what cannot be judged."""
+        return self.program._judge(self._inputs, self._stored(), self._sizes, causes)
+
+    def check(self, *, causes: bool = True) -> ProgramReport:
+        """As judge(), for a test: raises Diverged, an AssertionError whose text is the report, where something diverges."""
+        return _required(self.judge(causes=causes))
+
+    def save(self, path: str | os.PathLike[str], *, kernel: str = "") -> None:
+        """Writes what was recorded to a file that tile-diff judges. Errors: those of judge(), and where it cannot be written."""
+        self.program._program.save(
+            os.fspath(path), self.program.text, self._inputs, self._stored(), self._sizes, kernel
         )

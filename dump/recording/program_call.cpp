@@ -1,12 +1,13 @@
-#include "oracle/program/call.h"
+#include "dump/recording/program_call.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
+#include "dump/hook/stage.h"
 #include "dump/schema/error.h"
-#include "oracle/program/functions.h"
 
 namespace tilescope {
 
@@ -226,10 +227,32 @@ ProgramCall bind_program(const Program& program, const std::map<std::string, Pro
     return Binder(program, inputs, sizes).bind();
 }
 
+bool holds(ProgramOp op, double x, double y) {
+    switch (op) {
+        case ProgramOp::less:
+            return x < y;
+        case ProgramOp::at_most:
+            return x <= y;
+        case ProgramOp::more:
+            return x > y;
+        case ProgramOp::at_least:
+            return x >= y;
+        case ProgramOp::equal:
+            return x == y;
+        default:
+            return x != y;
+    }
+}
+
 std::int64_t size_of(const ProgramInput& array) {
     std::int64_t size = 1;
     for (const std::int64_t extent : array.shape) size *= extent;
     return size;
+}
+
+bool nobody_wrote(double element) {
+    return std::bit_cast<std::uint64_t>(element) ==
+           std::bit_cast<std::uint64_t>(double(std::bit_cast<float>(unwritten_bits)));
 }
 
 double element_of(const ProgramInput& array, std::int64_t i) {

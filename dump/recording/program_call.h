@@ -12,11 +12,14 @@
 
 namespace tilescope {
 
-/// The elements of an input, row-major, in somebody's memory.
+/// The elements of an input or of a stored stage, row-major, in somebody's memory.
 struct ProgramInput {
     Dtype dtype = Dtype::f32;
     std::vector<std::int64_t> shape{};
     std::span<const std::byte> bits{};
+    /// Of a part of a stage: index of its first element in each dimension, the blocks of a state among them. Empty: the whole stage.
+    std::vector<std::int64_t> first{};
+    std::int64_t conflicts = 0;  ///< writes that changed an element already written
 };
 
 /// A program with the numbers of one call: what a kernel is started with.
@@ -46,8 +49,14 @@ struct ProgramCall {
 ProgramCall bind_program(const Program& program, const std::map<std::string, ProgramInput>& inputs,
                          const std::map<std::string, std::int64_t>& sizes = {});
 
+/// A comparison of two numbers.
+bool holds(ProgramOp comparison, double x, double y);
+
 /// Elements of it.
 std::int64_t size_of(const ProgramInput& array);
+
+/// Whether an element is what stands where nobody wrote.
+bool nobody_wrote(double element);
 
 /// The i-th element, row-major.
 double element_of(const ProgramInput& array, std::int64_t i);
