@@ -8,7 +8,7 @@
 //     capture.input("a", a, {n, k});
 //     capture.input("w", w, {m, k});
 //     gemm_kernel<<<grid, block>>>(a, w, y TILESCOPE_PROGRAM_SINK_ARG(capture.sink()));
-//     capture.output("y", y);
+//     capture.output("y", y, {n, m});
 //     capture.save("gemm.h5");
 
 #include <cstddef>
@@ -18,13 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "dump/hook/program_sink.h"
 #include "dump/hook/switch.h"
 #include "dump/recording/program_recording.h"
 
 #if TILESCOPE_DUMP
 #include <memory>
-
-#include "dump/hook/program_sink.h"
 #else
 #include "dump/schema/error.h"
 #endif
@@ -95,6 +94,7 @@ class ProgramCapture {
     explicit ProgramCapture(const std::string&, const Options& = {}) {}
     void input(const std::string&, const void*, const std::vector<std::int64_t>&) {}
     void input(const std::string&, float) {}
+    ProgramSink sink() { return {}; }
     void output(const std::string&, const void*, const std::vector<std::int64_t>&) {}
     ProgramRecording finish() {
         throw Error("nothing was recorded", "capture", "compile kernel and host code with -DDEBUG_DUMP");

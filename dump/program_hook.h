@@ -18,7 +18,7 @@
 //         TILESCOPE_PROGRAM_HOOKS(sink, gemm);
 //         for (int block = 0; block < blocks; ++block) {
 //             // Registers, whose places count from the corner n0, m0 of a tile; `block` is that of k:
-//             TILESCOPE_PROGRAM_FRAGMENT(acc, (block, n0, m0), acc, MmaAccumulator{row, col, lane});
+//             TILESCOPE_PROGRAM_FRAGMENT(acc, (block, n0, m0), tile, MmaAccumulator{row, col, lane});
 //             // One element:
 //             TILESCOPE_PROGRAM_VALUE(acc, (block, n, m), sum);
 //             // A tile in memory, split over the threads; tilescope::transposed(data) where it lies column by column:
@@ -26,7 +26,7 @@
 //         }
 //     }
 //
-//     gemm_kernel<<<grid, block>>>(a, w, y TILESCOPE_PROGRAM_SINK_ARG(capture.sink()));
+//     gemm_kernel<<<grid, block>>>(a, w, y TILESCOPE_PROGRAM_SINK_ARG(capture.sink()));  // of a ProgramCapture
 //
 // In parentheses stands an index for each axis of the stage, in the order of the text; of a state the number of the block comes
 // first. A name that the text does not have, or another number of indices, is an error of the compiler. What lies behind the end

@@ -13,9 +13,9 @@ import unittest
 
 CXX = sys.argv.pop(2)
 ROOT = pathlib.Path(sys.argv.pop(1))
-HEADERS = {"dump/capture.h": "Capture", "dump/flight_recorder.h": "FlightRecorder"}
+HEADERS = {"dump/capture.h": "Capture", "dump/flight_recorder.h": "FlightRecorder", "dump/program_capture.h": "ProgramCapture"}
 # A kernel's author includes these first: each shows how.
-SHOWN = {"dump/hook.h", "dump/capture.h", "dump/flight_recorder.h"}
+SHOWN = {"dump/hook.h", "dump/capture.h", "dump/flight_recorder.h", "dump/program_hook.h", "dump/program_capture.h"}
 
 # CUDA's words for a compiler of the host, and what the examples leave to the reader.
 SURROUNDINGS = """
@@ -29,6 +29,21 @@ inline float hook_float(half value) {{ return value.bits; }}
 {statements}
 """
 KERNEL = "void attention(const half* q, const half* k, const half* v, half* o TILESCOPE_SINK_PARAM(sink));"
+OF_PROGRAMS = """
+#include "dump/program_capture.h"
+#include "dump/program_hook.h"
+extern half *a, *w, *y;
+"""
+# What the kernel and the host of a declared kernel have in sight.
+DECLARED = """
+extern int blocks, n, m, n0, m0, rows, cols, ld, thread, threads, row, col, lane;
+extern float data[64 * 64], sum;
+"""
+DECLARED_KERNEL = """
+TILESCOPE_PROGRAM(gemm, "stage y = 1.0 output y");
+extern int n, k, m;
+void gemm_kernel(const half* a, const half* w, half* y TILESCOPE_PROGRAM_SINK_PARAM(sink));
+"""
 IN_THE_KERNEL = """
 extern int batch, head, q_block, kv_tiles, ld, thread, threads, row, col, lane;
 extern half k_shared[64 * 64], v_shared[64 * 64];
@@ -69,11 +84,24 @@ def examples_in(text):
 
 def surrounded(header, example):
     """A source with the example: a kernel, or statements of the host, whose launches become calls."""
+    if header.startswith("dump/program_"):
+        return surrounded_program(header, example)
     if "__global__" in example:
         return SURROUNDINGS.format(header=header, declarations=IN_THE_KERNEL, kernel=example, statements="")
     host = re.sub(r"<<<[^>]*>>>", "", example)
     declarations = ON_THE_HOST + GIVEN.get(header, "")
     return SURROUNDINGS.format(header=header, declarations=declarations, kernel=KERNEL,
+                               statements=f"void example() {{\n{host}}}")
+
+
+def surrounded_program(header, example):
+    """The same of a declared kernel. Its launch is left out where the kernel stands before it."""
+    if "__global__" in example:
+        kernel = re.sub(r"^\w+<<<.*\n", "", example, flags=re.MULTILINE)
+        declarations = OF_PROGRAMS + DECLARED + "extern float tile[4];"
+        return SURROUNDINGS.format(header=header, declarations=declarations, kernel=kernel, statements="")
+    host = re.sub(r"<<<[^>]*>>>", "", example)
+    return SURROUNDINGS.format(header=header, declarations=OF_PROGRAMS + DECLARED_KERNEL, kernel="",
                                statements=f"void example() {{\n{host}}}")
 
 
@@ -91,10 +119,14 @@ class PublicHeaders(unittest.TestCase):
                 self.assertEqual(public_members(on, name), public_members(off, name))
 
     def test_hooks_take_the_same_with_and_without_hooks(self):
-        on, off = (hooks_of(text) for text in (ROOT / "dump/hook.h").read_text().split("\n#else\n"))
-        del on["TILESCOPE_HOOKED"]  # part of others
-        self.assertGreater(len(on), 15)
-        self.assertEqual(on, off)
+        parts_of_others = {"dump/hook.h": ["TILESCOPE_HOOKED"],
+                           "dump/program_hook.h": [f"TILESCOPE_PROGRAM_{what}" for what in ("STAGE", "NUMBERS", "DECLARED")]}
+        for header, parts in parts_of_others.items():
+            on, off = (hooks_of(text) for text in (ROOT / header).read_text().split("\n#else\n"))
+            for part in parts:
+                del on[part]
+            self.assertGreater(len(on), 8)
+            self.assertEqual(on, off)
 
 
 class Examples(unittest.TestCase):
