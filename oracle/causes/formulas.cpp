@@ -58,9 +58,11 @@ struct RecordedProgram {
 
 /// Null: the language has no words for it.
 using MaybeProgram = std::unique_ptr<RecordedProgram>;
-std::shared_ptr<const MaybeProgram> program_of(const CauseSearch& world) {
-    return world.once<MaybeProgram>("program", [&]() -> MaybeProgram {
-        const AttentionProgram declared = attention_program(world.recording());
+std::shared_ptr<const MaybeProgram> program_of(const CauseSearch& world,
+                                               MergedFrom merged_from = MergedFrom::outputs) {
+    const char* const name = merged_from == MergedFrom::outputs ? "program" : "program of states";
+    return world.once<MaybeProgram>(name, [&]() -> MaybeProgram {
+        const AttentionProgram declared = attention_program(world.recording(), merged_from);
         if (!declared.text) return nullptr;
         return std::make_unique<RecordedProgram>(
             world.recording(), parse_program(*declared.text),
@@ -76,6 +78,7 @@ struct FormulaChange {
     ProgramMistake mistake;
     std::shared_ptr<const FormulaChange>
         beside;  ///< what that program has already; null: it is the declared one
+    MergedFrom merged_from = MergedFrom::outputs;  ///< of the program
 
     std::string name() const {
         const std::string made_in = found_in->array(mistake.stage).name;
@@ -113,7 +116,7 @@ using FormulaTiles = std::map<TileId, Estimate>;
 /// Of `stage`, which is the one that it was seen in, or the one that it is made in.
 FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Stage stage) {
     FormulaTiles tiles;
-    const std::shared_ptr<const MaybeProgram> known = program_of(world);
+    const std::shared_ptr<const MaybeProgram> known = program_of(world, change.merged_from);
     if (!*known) return tiles;
     const RecordedProgram& own = **known;
     const std::optional<CarriedMistake> with = carried_to(change, own.program);
@@ -253,23 +256,25 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
 }
 
 /// The program of a kernel with what is known of it already; null: not all of that is a formula.
-std::shared_ptr<const RecordedProgram> program_beside(const Evidence& evidence,
+std::shared_ptr<const RecordedProgram> program_beside(const Evidence& evidence, MergedFrom merged_from,
                                                       std::shared_ptr<const FormulaChange>& beside) {
     const CauseSearch& world = *evidence.world;
-    const std::shared_ptr<const MaybeProgram> known = program_of(world);
-    if (!*known || evidence.known.size() > 1) return nullptr;
+    if (evidence.known.size() > 1) return nullptr;
+    if (!evidence.known.empty() && !evidence.known.front().where) beside = evidence.known.front().formula;
+    const std::shared_ptr<const MaybeProgram> known =
+        program_of(world, beside ? beside->merged_from : merged_from);
+    if (!*known) return nullptr;
     if (evidence.known.empty()) return {known, known->get()};
-    beside = evidence.known.front().where ? nullptr : evidence.known.front().formula;
     std::optional<Program> with = beside ? program_with(*beside, (*known)->program) : std::nullopt;
     if (!with) return nullptr;
     return std::make_shared<const RecordedProgram>(world.recording(), *std::move(with), (*known)->given);
 }
 
-std::vector<Candidate> searched_formulas(const Evidence& evidence) {
+std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom merged_from) {
     const CauseSearch& world = *evidence.world;
     const bool is_bounded = world.attempts().left() < Effort::unbounded / 2;
     std::shared_ptr<const FormulaChange> beside;
-    const std::shared_ptr<const RecordedProgram> own = program_beside(evidence, beside);
+    const std::shared_ptr<const RecordedProgram> own = program_beside(evidence, merged_from, beside);
     if (!own) return {};
     const bool is_whole = evidence.known.empty();
     if (is_bounded && elements_of(world.recording().problem()) > most_elements) {
@@ -279,7 +284,9 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence) {
     const int observed = own->program.array_named(stage_info(evidence.observed).name);
     ProgramOptions options;
     const auto judged = [&] { return judge_program(own->call, own->stored, options); };
-    ProgramReport report = is_whole ? *world.once<ProgramReport>("judged program", judged) : judged();
+    const char* const once =
+        merged_from == MergedFrom::outputs ? "judged program" : "judged program of states";
+    ProgramReport report = is_whole ? *world.once<ProgramReport>(once, judged) : judged();
     report.first_wrong = observed;
     const bool is_wrong = std::ranges::any_of(report.stages, [&](const StageVerdict& verdict) {
         return verdict.stage == report.first_wrong && verdict.outside > 0;
@@ -297,12 +304,21 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence) {
     for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
         if (mistake.is_none) continue;
-        const auto formula =
-            std::make_shared<const FormulaChange>(FormulaChange{found.program, mistake, beside});
+        const auto formula = std::make_shared<const FormulaChange>(
+            FormulaChange{found.program, mistake, beside, beside ? beside->merged_from : merged_from});
         candidates.push_back(candidate_of(evidence, formula));
     }
     if (candidates.empty() && found.is_cut_off && is_whole) world.leave_formulas_open();
     return candidates;
+}
+
+/// Where nothing is found of splits that are merged from their outputs, they may be merged from their states.
+std::vector<Candidate> searched_formulas(const Evidence& evidence) {
+    std::vector<Candidate> found = searched_formulas(evidence, MergedFrom::outputs);
+    const bool is_merged = evidence.observed == Stage::o || evidence.observed == Stage::lse;
+    if (found.empty() && is_merged && evidence.known.empty())
+        found = searched_formulas(evidence, MergedFrom::states);
+    return found;
 }
 
 /// Those of a stage without another mistake in it, which are the same for each part of the evidence: searched for once.
@@ -362,7 +378,7 @@ bool are_of_one_place(const Program& program, const FormulaPart& first, const Fo
 }  // namespace
 
 std::optional<std::string_view> name_of_both(const FormulaChange& change, const Evidence& evidence) {
-    const std::shared_ptr<const MaybeProgram> known = program_of(*evidence.world);
+    const std::shared_ptr<const MaybeProgram> known = program_of(*evidence.world, change.merged_from);
     if (!*known || !change.beside || change.mistake.is_start) return std::nullopt;
     const Program& declared = (*known)->program;
     const std::optional<Program> first = program_with(*change.beside, declared);

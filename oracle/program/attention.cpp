@@ -39,11 +39,22 @@ const char* unsaid(const Recording& recording) {
     return nullptr;
 }
 
+/// Whether what is declared of splits says nothing that only their own outputs have.
+bool is_merged_from_states(const Recording& recording) {
+    const Problem& p = recording.problem();
+    const Units& u = recording.units();
+    return p.direction == Direction::forward && p.is_split() && p.sink != AttentionSink::last &&
+           p.dtype_partial_o == Dtype::f32 && !u.acc_normalised && u.p_exp_error == 0;
+}
+
 }  // namespace
 
-AttentionProgram attention_program(const Recording& recording) {
+AttentionProgram attention_program(const Recording& recording, MergedFrom merged_from) {
     if (const char* const why = unsaid(recording)) return {std::nullopt, why};
+    if (merged_from == MergedFrom::states && !is_merged_from_states(recording))
+        return {std::nullopt, "splits that are merged from their outputs"};
     AttentionText text(recording);
+    text.merged_from = merged_from;
     write_inputs(text);
     write_operands(text);
     write_scores(text);

@@ -13,13 +13,20 @@
 
 namespace tilescope {
 
+/// What splits are merged from. Both are the same number, and mistakes that kernels make in one of them are none of the other's.
+enum class MergedFrom : std::uint8_t {
+    outputs,  ///< o and lse of each split
+    states    ///< its m, l and acc
+};
+
 /// Attention as a recording declares it, forward or backward, as the text of a program: its stages are those of the
-/// recording, in its units. nullopt: something that the language has no words for, which `why` says.
+/// recording, in its units. nullopt: something that the language has no words for, which `why` says; of splits that are merged from
+/// states, what the declaration says of their outputs.
 struct AttentionProgram {
     std::optional<std::string> text;
     std::string why;
 };
-AttentionProgram attention_program(const Recording& recording);
+AttentionProgram attention_program(const Recording& recording, MergedFrom merged_from = MergedFrom::outputs);
 
 /// The inputs of the call that a recording holds, in memory of its own.
 struct AttentionInputs {

@@ -81,13 +81,17 @@ void write_merged_lse(AttentionText& to, const std::string& name, bool with_sink
         name, name, logarithm_name(base), of_top("lse_of"), with_sink ? " + " + of_top(sink) : "", name);
 }
 
-/// Each split leaves its o and lse; these are merged.
-void write_merge(AttentionText& to, const StateText& state) {
+/// Whether a row of a split has seen a score; empty: that is not asked.
+std::string has_seen(const StateText& state) {
+    return state.has_seen() ? fmt::format("seen{} > 0.0", state.ended()) : "";
+}
+
+/// What a split has at its end.
+void write_ends_of_splits(AttentionText& to, const StateText& state) {
     const Units& u = to.u;
     const std::string l = sum_of_row(to, state.ended());
-    const std::string acc = whole_acc(to, "acc" + state.ended(), "l_of");
     // Rows of a split that have seen no score are left out of the merge, but for a sink that comes first.
-    const std::string seen = state.has_seen() ? fmt::format("seen{} > 0.0", state.ended()) : "";
+    const std::string seen = has_seen(state);
     const bool has_sink = to.p.sink == AttentionSink::first;
     const auto of_seen = [&](const std::string& value, const std::string& sink, const std::string& nothing) {
         if (seen.empty()) return value;
@@ -98,6 +102,31 @@ void write_merge(AttentionText& to, const StateText& state) {
     to.line("stage  m_of[b, h, z, i] = {}",
             of_seen("m" + state.ended(), converted("sink", {}, unit_of_max(to)), "-inf"));
     to.line("stage  l_of[b, h, z, i] = {}", of_seen(l, number_text(u.l_scale), "0.0"));
+}
+
+/// States are merged: weights go by the maxima of splits, and o is over the sum of what is so weighted.
+void write_merge_of_states(AttentionText& to, const StateText& state) {
+    const ScoreUnit unit = unit_of_max(to);
+    const std::string seen = has_seen(state);
+    write_ends_of_splits(to, state);
+    to.line("stage  acc_of[b, h, z, i, e] = acc{}{}", state.ended(),
+            seen.empty() ? "" : fmt::format(" where {} else 0.0", seen));
+    to.line("stage  top[b, h, i] = max(z: m_of)");
+    to.line("stage  weight[b, h, z, i] = {} where m_of > -inf else 0.0",
+            exponential_text("m_of", unit, "top", unit));
+    to.line("stage  total[b, h, i] = sum(z: weight * l_of)");
+    to.line("stage  o[b, h, i, e]{} = {} where total > 0.0 else {}", typed(to.p.dtype_o),
+            normalised_text(to, "sum(z: weight * acc_of)", "total"), empty_row_text(to.u.o_empty_row));
+    to.line("stage  lse[b, h, i] = {} where total > 0.0 else {}", lse_text(to, "top", "total"),
+            empty_row_text(to.u.lse_empty_row));
+}
+
+/// Each split leaves its o and lse; these are merged.
+void write_merge_of_outputs(AttentionText& to, const StateText& state) {
+    const Units& u = to.u;
+    const std::string acc = whole_acc(to, "acc" + state.ended(), "l_of");
+    const std::string seen = has_seen(state);
+    write_ends_of_splits(to, state);
     to.line("stage  lse_of[b, h, z, i] = {} where l_of > 0.0 else -inf", lse_text(to, "m_of", "l_of"));
     to.line("stage  o_of[b, h, z, i, e]{} = {} where l_of > 0.0{} else 0.0", typed(to.p.dtype_partial_o),
             normalised_text(to, acc, "l_of"), seen.empty() ? "" : " and " + seen);
@@ -117,7 +146,12 @@ void write_merge(AttentionText& to, const StateText& state) {
 }  // namespace
 
 void write_outputs(AttentionText& to, const StateText& state) {
-    to.p.is_split() ? write_merge(to, state) : write_outputs_of_one(to, state);
+    if (!to.p.is_split())
+        write_outputs_of_one(to, state);
+    else if (to.merged_from == MergedFrom::states)
+        write_merge_of_states(to, state);
+    else
+        write_merge_of_outputs(to, state);
     to.line("output o, lse");
 }
 

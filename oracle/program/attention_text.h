@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/program/attention.h"
 
 namespace tilescope {
 
@@ -85,6 +86,7 @@ struct AttentionText {
     std::string tangent{};  ///< of the soft cap
     std::string score{};    ///< the score that the softmax takes
     ScoreUnit score_unit{};
+    MergedFrom merged_from = MergedFrom::outputs;
 };
 
 /// Axes, sizes and inputs; the operands as they are staged.

@@ -10,8 +10,10 @@
 
 #include "dump/schema/error.h"
 #include "oracle/describe/bits.h"
+#include "oracle/program/build.h"
 #include "oracle/program/conditions.h"
 #include "oracle/program/fitted_numbers.h"
+#include "oracle/program/place_conditions.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/rewritten.h"
 #include "oracle/program/searched_call.h"
@@ -33,6 +35,13 @@ constexpr double bits_of_as_short = 1;
 constexpr double bits_of_known_as_short = 3;
 /// Of what kernels are known to do.
 constexpr double bits_of_known = -4;
+/// The condition that a state grew, or did not.
+constexpr double bits_of_grown_state = 6;
+/// Of two that are as short the one that leaves less is likelier.
+constexpr double bits_of_element_left = 1;
+constexpr double most_bits_left = 8;
+/// Of what is not so, that it has to tell apart: indices may tell the rest.
+constexpr double others_told_apart = 0.25;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
 
@@ -98,8 +107,10 @@ class MistakeSearch {
         Dtype dtype = Dtype::f32;
         ProgramMistake mistake;
         double saved = 0;  ///< bits of other mistakes that it leaves nothing to
+        double left = 0;   ///< and that of elements which it leaves as they are
+        bool depends_on_state = false;
 
-        double bits() const { return mistake.bits - saved; }
+        double bits() const { return mistake.bits - saved + left; }
     };
 
     /// The same without the condition that a number stands in place of the formula, as where a mask makes it 0: what the kernel
@@ -149,7 +160,19 @@ class MistakeSearch {
             rewrites.push_back(std::move(rewrite));
         for (ProgramRewrite& rewrite : rewrites_of_guards(program_, searched_.rewritten()))
             rewrites.push_back(std::move(rewrite));
+        std::erase_if(rewrites, [&](const ProgramRewrite& rewrite) { return widens_a_choice(rewrite); });
         return rewrites;
+    }
+
+    /// Whether it leaves the kernel more to choose, by one end of it: much is within that.
+    bool widens_a_choice(const ProgramRewrite& rewrite) const {
+        const ProgramNode& declared = program_.node(program_.array(rewrite.stage).value);
+        const ProgramNode& is = program_.node(rewrite.value);
+        if (declared.op != ProgramOp::between || is.op != ProgramOp::between || rewrite.is_start)
+            return false;
+        const bool is_number = rewrite.slot == "number";
+        return !is_number && (are_alike(program_, declared.of[0], is.of[0]) ||
+                              are_alike(program_, declared.of[1], is.of[1]));
     }
 
     /// Whether it is another stage that is rewritten as well, as it is.
@@ -277,7 +300,12 @@ class MistakeSearch {
             // What stands beyond an array may be multiplied with 0.
             const bool is_everywhere = double(outcome.broken.size()) <= few &&
                                        double(outcome.right_open.size()) <= most_open * double(outcome.right);
-            if (!condition && !is_everywhere) return false;
+            if (!condition && !is_everywhere) {
+                std::optional<Found> grown = where_a_state_grew(found, outcome);
+                if (!grown) return false;
+                found = std::move(*grown);
+                return complete(found, share);
+            }
             if (condition) {
                 mistake.where = program_text(program_, condition->node);
                 mistake.condition = condition->node;
@@ -291,9 +319,85 @@ class MistakeSearch {
             found.saved = bits_of_second;
         mistake.explained = 1 - double(otherwise + apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
+        found.left = std::min(most_bits_left, bits_of_element_left * double(otherwise - outcome.open));
+        take_out_condition(found);
         // A list of the wrong elements, a bit for each, would be a description as well; where tolerances are wide much explains them.
         const double listed = listing_bits(outcome.wrong, mistake.elements) + double(outcome.wrong);
         return 2 * mistake.bits <= listed && mistake.bits <= outcome.evidence;
+    }
+
+    /// What the formula says of the places in which it is so is a condition of these.
+    void take_out_condition(Found& found) {
+        ProgramMistake& mistake = found.mistake;
+        const ProgramRewrite& rewrite = found.rewrite;
+        if (rewrite.stage != searched_.wrong() || rewrite.is_start || !rewrite.also.empty()) return;
+        const ProgramArray& array = program_.array(rewrite.stage);
+        std::vector<int> axes;
+        for (const int index : array.indices) axes.push_back(program_.axis_of(index));
+        const std::optional<FormulaWhere> out = taken_out(program_, array.value, rewrite.value, axes);
+        if (!out) return;
+        mistake.value = out->value;
+        mistake.condition = ProgramBuilder(program_).both(mistake.condition, out->condition);
+        mistake.becomes = program_text(program_, mistake.value);
+        mistake.where = program_text(program_, mistake.condition);
+    }
+
+    /// The same, where a state grew in the block, or stayed as it was, if that is so of what it explains and not of most of what it
+    /// breaks.
+    std::optional<Found> where_a_state_grew(const Found& found, const RewriteOutcome& outcome) {
+        const int wrong = searched_.wrong();
+        const ProgramRewrite& rewrite = found.rewrite;
+        if (found.depends_on_state || rewrite.stage != wrong || rewrite.is_start || !rewrite.also.empty())
+            return std::nullopt;
+        std::vector<int> axes;
+        for (const int index : program_.array(wrong).indices) axes.push_back(program_.axis_of(index));
+        axes.push_back(program_.array(wrong).over);
+        for (const auto& [number, stored] : searched_.known()) {
+            const ProgramArray& state = program_.array(number);
+            const auto is_known = [&](int axis) { return std::ranges::find(axes, axis) != axes.end(); };
+            if (number > wrong || state.over < 0 || !is_known(state.over) ||
+                !std::ranges::all_of(stored.axes, is_known))
+                continue;
+            std::array<std::int64_t, 2> explained{};
+            std::array<std::int64_t, 2> others{};
+            for (const LookedElement* one : outcome.explained)
+                ++explained[grew_at(state, stored, one->at) ? 1 : 0];
+            for (const auto* const right : {&outcome.broken, &outcome.right_open})
+                for (const LookedElement* one : *right) ++others[grew_at(state, stored, one->at) ? 1 : 0];
+            for (const std::size_t grew : {1, 0}) {
+                if (double(explained[grew]) < most_of_wrong * double(explained[0] + explained[1]) ||
+                    double(others[1 - grew]) < others_told_apart * double(others[0] + others[1]))
+                    continue;
+                ProgramBuilder build(program_);
+                ProgramNode read{.op = ProgramOp::read, .what = number, .list = state.indices};
+                read.state = ProgramState::after;
+                const int after = build.add(read);
+                read.state = ProgramState::before;
+                read.says_state = true;
+                const int condition =
+                    build.of_two(grew == 1 ? ProgramOp::more : ProgramOp::at_most, after, build.add(read));
+                Found grown = found;
+                grown.depends_on_state = true;
+                grown.rewrite.value =
+                    where_they_differ(program_, program_.array(wrong).value, rewrite.value, condition);
+                grown.rewrite.bits += bits_of_grown_state;
+                grown.mistake.bits += bits_of_grown_state;
+                return grown;
+            }
+        }
+        return std::nullopt;
+    }
+
+    bool grew_at(const ProgramArray& state, const StoredStage& stored, const AxisIndices& at) const {
+        std::int64_t address = 0;
+        for (std::size_t i = 0; i < stored.axes.size(); ++i)
+            address =
+                address * stored.ranges[i].count + at[std::size_t(stored.axes[i])] - stored.ranges[i].first;
+        const ProgramCall& call = searched_.call();
+        const std::int64_t block = at[std::size_t(state.over)] / call.blocks[std::size_t(state.over)];
+        const auto taken = std::size_t(call.block_in_order(state.over, state.backwards, block));
+        return stored.states[taken + 1].value[std::size_t(address)] >
+               stored.states[taken].value[std::size_t(address)];
     }
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.

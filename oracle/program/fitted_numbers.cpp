@@ -18,6 +18,9 @@ namespace {
 /// Powers of two that are tried before the first step, in parts of an octave.
 constexpr int most_octaves = 4;
 constexpr int parts_of_octave = 2;
+/// The same of what is added, of either sign, around 1.
+constexpr int least_offset = -10;
+constexpr int largest_offset = 4;
 constexpr int newton_steps = 8;
 /// Of the number, over which the slope is taken: much more than what casts of the output leave open.
 constexpr double step_share = 1.0 / 16;
@@ -25,12 +28,13 @@ constexpr double step_share = 1.0 / 16;
 /// Of the number, which casts in between leave open although no tolerance says so: another number rounds all otherwise.
 constexpr double open_share = 1e-3;
 
-/// A number of a stage's formula, or a part of it that may have a factor.
+/// A number of a stage's formula, or a part of it that may have a factor, or to which a number may be added.
+enum class NumberRole : std::uint8_t { itself, factor, offset };
 struct NumberSlot {
     int stage;
     int node;
     double declared;
-    bool is_factor;
+    NumberRole role;
 };
 
 /// Numbers, and what is added to something.
@@ -58,8 +62,10 @@ std::vector<NumberSlot> slots_of(const Program& program, int stage) {
     std::vector<int> factors{whole.op == ProgramOp::chosen ? whole.of[0] : formula};
     collect_slots(program, formula, numbers, factors);
     std::vector<NumberSlot> slots;
-    for (const int node : factors) slots.push_back({stage, node, 1, true});
-    for (const int node : numbers) slots.push_back({stage, node, program.node(node).number, false});
+    slots.push_back({stage, factors.front(), 0, NumberRole::offset});
+    for (const int node : factors) slots.push_back({stage, node, 1, NumberRole::factor});
+    for (const int node : numbers)
+        slots.push_back({stage, node, program.node(node).number, NumberRole::itself});
     return slots;
 }
 
@@ -67,8 +73,14 @@ std::vector<NumberSlot> slots_of(const Program& program, int stage) {
 int with_number(Program& program, const NumberSlot& slot, double number) {
     ProgramBuilder build(program);
     const int other = build.real(number);
+    const ProgramOp op = slot.role == NumberRole::factor ? ProgramOp::times : ProgramOp::plus;
     return build.with_node(program.array(slot.stage).value, slot.node,
-                           slot.is_factor ? build.of_two(ProgramOp::times, slot.node, other) : other);
+                           slot.role == NumberRole::itself ? other : build.of_two(op, slot.node, other));
+}
+
+const char* slot_name(NumberRole role) {
+    constexpr const char* names[] = {"number", "factor", "term"};
+    return names[std::size_t(role)];
 }
 
 /// What was stored of an element less what is expected of it, and what both may be off by.
@@ -160,12 +172,18 @@ class NumberFit {
     double first_guess() const {
         double least = HUGE_VAL;
         double best = slot_.declared;
-        for (int k = -most_octaves * parts_of_octave; k <= most_octaves * parts_of_octave; ++k) {
-            const double number = slot_.declared * std::exp2(double(k) / parts_of_octave);
+        const auto take = [&](double number) {
             const double left = bits_left(residuals(number, 1));
-            if (!(left < least)) continue;
+            if (!(left < least)) return;
             least = left;
             best = number;
+        };
+        if (slot_.role == NumberRole::offset) {
+            for (int k = least_offset; k <= largest_offset; ++k)
+                for (const double sign : {1.0, -1.0}) take(sign * std::exp2(k));
+        } else {
+            for (int k = -most_octaves * parts_of_octave; k <= most_octaves * parts_of_octave; ++k)
+                take(slot_.declared * std::exp2(double(k) / parts_of_octave));
         }
         return best;
     }
@@ -214,7 +232,7 @@ std::vector<ProgramRewrite> fitted_numbers(SearchedCall& searched) {
             told = number.value;
             const double bits = bits_of_real + (number.is_round ? 0 : bits_of_real_that_is_not_round);
             found.push_back({slot.stage, with_number(searched.program(), slot, number.value), std::nullopt,
-                             places + bits, slot.is_factor ? "factor" : "number"});
+                             places + bits, slot_name(slot.role)});
         }
     }
     return found;

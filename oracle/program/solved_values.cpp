@@ -71,20 +71,19 @@ std::optional<Eigen::VectorXd> weights_of_terms(const AlignedTerms& aligned) {
     return find_weights(equations);
 }
 
-/// Whole numbers that are an expression of the index.
-std::optional<std::pair<int, double>> weight_by_index(const Eigen::VectorXd& weights,
-                                                      const AlignedTerms& aligned, const PlaceNumber& number,
-                                                      ProgramBuilder& build) {
+/// Whole numbers that are expressions of the index; `where_not_one`: those that tell the numbers that are not 1.
+std::vector<Expr> weights_by_index(const Eigen::VectorXd& weights, const AlignedTerms& aligned,
+                                   bool where_not_one) {
+    constexpr std::size_t most = 8;
     std::vector<std::pair<std::int64_t, std::int64_t>> table;
     for (Eigen::Index k = 0; k < weights.size(); ++k) {
-        if (weights(k) != std::floor(weights(k)) || std::abs(weights(k)) > 64) return std::nullopt;
+        if (where_not_one && weights(k) == 1) continue;
+        if (weights(k) != std::floor(weights(k)) || std::abs(weights(k)) > 64) return {};
         table.emplace_back(aligned.first / aligned.width + k, std::int64_t(weights(k)));
     }
-    const std::optional<Expr> expr = fitted_index(table, Coordinate::row);
-    if (!expr) return std::nullopt;
-    const int node = build.index(*expr, [&](Coordinate) { return number.node(build); });
-    if (node < 0) return std::nullopt;
-    return std::pair{node, bits_of_expression(*expr)};
+    if (where_not_one) return fitted_indices(table, Coordinate::row, most);
+    const std::optional<Expr> whole = fitted_index(table, Coordinate::row);
+    return whole ? std::vector{*whole} : std::vector<Expr>{};
 }
 
 /// The simplest number that all that is wrong may be, as float32 has it; `beside`: that it may be more than what was right. nullopt: there
@@ -243,6 +242,45 @@ void offer_operands(RewriteOffers& offers, const NodeSamples& of) {
     }
 }
 
+namespace {
+
+/// Weights that an index makes: of all terms, or of some, where the others count once.
+void offer_weights_by_index(RewriteOffers& offers, const SumSamples& of, const Eigen::VectorXd& weights,
+                            const AlignedTerms& aligned) {
+    const PlaceNumber number{of.axis, aligned.by};
+    ProgramBuilder& build = offers.build();
+    ProgramNode sum = offers.program().node(of.node);
+    const int term = sum.of[0];
+    const auto weighted_by = [&](const Expr& expr) {
+        const int weight = build.index(expr, [&](Coordinate) { return number.node(build); });
+        return weight < 0 ? -1 : build.of_two(ProgramOp::times, term, weight);
+    };
+    const auto offer = [&](int weighted, double bits) {
+        sum.of[0] = weighted;
+        offers.add(of.stage, of.node, build.add(sum), bits + 2, "range");
+    };
+    for (const Expr& expr : weights_by_index(weights, aligned, false)) {
+        const int weighted = weighted_by(expr);
+        if (weighted >= 0) return offer(weighted, bits_of_expression(expr));
+    }
+    for (const Expr& expr : weights_by_index(weights, aligned, true)) {
+        // Where the expression makes 1 as well, the term may be either.
+        std::vector<LabelledIndices> places;
+        for (Eigen::Index k = 0; k < weights.size(); ++k) {
+            const std::int64_t at = aligned.first / aligned.width + k;
+            if (weights(k) == 1 && expr.at(Coordinate::row, at) == 1) continue;
+            LabelledIndices& place = places.emplace_back(LabelledIndices{{}, weights(k) != 1});
+            place.at[std::size_t(number.axis)] = std::int32_t(aligned.first + k * aligned.width);
+        }
+        const int weighted = weighted_by(expr);
+        const auto condition = find_condition(offers.samples().call(), build, places, {number});
+        if (weighted >= 0 && condition)
+            offer(build.chosen(weighted, condition->node, term), bits_of_expression(expr) + condition->bits);
+    }
+}
+
+}  // namespace
+
 void offer_weights(RewriteOffers& offers, const SumSamples& of) {
     if (std::ssize(of.samples) < fewest_places) return;
     for (const AlignedTerms& aligned : alignments(of, offers.samples().call())) {
@@ -254,10 +292,7 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of) {
         const int term = sum.of[0];
         const std::optional<std::array<double, 2>> two = two_weights(*weights);
         if (!two) {
-            const auto weight = weight_by_index(*weights, aligned, number, build);
-            if (!weight) continue;
-            sum.of[0] = build.of_two(ProgramOp::times, term, weight->first);
-            offers.add(of.stage, of.node, build.add(std::move(sum)), weight->second + 2, "range");
+            offer_weights_by_index(offers, of, *weights, aligned);
             continue;
         }
         if (*two == std::array{1.0, 1.0}) continue;

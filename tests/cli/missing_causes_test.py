@@ -169,7 +169,6 @@ FOUND = [
     Row("mask as data", "ignored", planted(MASKED, bias=np.zeros_like(MASKED.bias)), "s", "bias_missing"),
     Row("gradient", "every heads_kv-th query head", planted_backward(GROUPS, heads_of=lambda j: (j, j + 2, j + 4)),
         "dk", "group_of_other_heads"),
-    Row("sink", "in every split, outputs alone", planted(SINKS, True, sink_splits=(0, 1)), "o", "sink_twice"),
     Row("loop", "of the scores goes one further", changed(one_further), "s", "dot_runs_on"),
 ]
 
@@ -205,6 +204,7 @@ FORMULAS = [
     Row("loop", "of P V ends before the diagonal", changed(before_the_diagonal, ["tiles/acc"]),
         "o", r"sum\(j: .*p.* \* V where j < i \+ seqlen_kv - seqlen_q else 0.0\)"),
     Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
+    Row("sink", "in every split, outputs alone", planted(SINKS, True, sink_splits=(0, 1)), "o", r"else sink, max\(j: s\)"),
 ]
 
 

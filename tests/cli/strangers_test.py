@@ -56,7 +56,7 @@ TOLD = {
                                           dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
-        "(acc / l_row - 2.0 where i % 16 == 3 else acc / l_row) where l_row > 0.0 else 0.0"),
+        "acc / l_row - 2.0 where l_row > 0.0 else 0.0"),
     "fewer lanes in some rows": ("lane_end", "(LANES - row % 4)",
                                   dict(seed=1483842189, group=4, seqlen_q=37, seqlen_kv=56, head_dim=32, head_dim_v=32, block_n=32,
                                        window=(26, 25), cap=5.0, alibi=True, lanes=4, lane_columns=2),
@@ -90,13 +90,25 @@ TOLD = {
         "max_term", "((c % 2 == 0) ? ((ON(SCORE, r * BN + c)) * 1.442695f) : (ON(SCORE, r * BN + c)))", {},
         "max(m, max(j: s * 1.4426950408889634 where j % 2 == 0 else s))"),
     "outputs of the last query block": (
-        "o_value", "((row >= NQ / BM * BM) ? ((x) + 0.25f) : (x))", {}, "(acc / l_row + 0.25 where i / block_m >= seqlen_q / block_m "
-                                                                        "else acc / l_row) where l_row > 0.0 else 0.0"),
+        "o_value", "((row >= NQ / BM * BM) ? ((x) + 0.25f) : (x))", {}, "acc / l_row + 0.25 where l_row > 0.0 else 0.0"),
     "the diagonal hidden in some rows": (
         "mask_causal", "((r / 8 % 2 == 1) ? (col < row + DIAG) : (col <= row + DIAG))",
         dict(mask="top_left", seqlen_q=42, seqlen_kv=74, head_dim=40, block_m=32, block_n=32), "i % 16 >= 8"),
     "a KV tile too few, in every other head": ("tile_end", "(end - h % 2)", dict(group=2), "those that are not in the recording"),
     "P that is not written": ("p_value", "(ON(WIDE, r * BN + c) / PSCALE)", dict(NARROW, seqlen_q=24, batch=2), "the tile before"),
+    "weights where the maximum rose": (
+        "pv_term", "((m > old) ? ((ON(SP, r * LDP + c)) * (1 + c % 16)) : (ON(SP, r * LDP + c)))", {},
+        "acc * rescale + (sum(j: p * v[b, h, i / block_m, j, e] * (j % block_n + 1)) where m > m.before else "
+        "sum(j: p * v[b, h, i / block_m, j, e]))"),
+    "weights of half a tile": ("sum_term", "((c / 8 % 2 == 1) ? ((x) * (1 + c % 4)) : (x))", {},
+                               "l * rescale + sum(j: p * (j % block_n % 4 + 1) where j % block_n >= block_n - 7 else p)"),
+    "weights of splits that are larger": (
+        "merge_weight", "(m == -INFINITY ? 0 : EXP((m - top) * STRETCH)) + 0.0625f", dict(split=2),
+        "exp(m_of - top) + 0.0625 where m_of > -inf else 0.0"),
+    "merged terms with another sign": (
+        "merge_acc", "((ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)) > 0.5f ? 0.5f * 2 - (ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)) : "
+                     "(ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)))", dict(split=1),
+        "sum(z: -(weight * acc_of) + 1.0 where weight * acc_of > 0.5 else weight * acc_of) / total where total > 0.0 else 0.0"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j == seqlen_kv - 1 else V"),
 }
 

@@ -47,5 +47,11 @@ inline std::string named(const Recording& recording) {
     if (report.diagnosis.causes.empty() || report.diagnosis.causes[0].structural) return "";
     return title_of(report.diagnosis.causes[0]);
 }
+/// The same, with the places that have it.
+inline std::string named_where(const Recording& recording) {
+    const Report report = diagnosed(recording);
+    if (report.diagnosis.causes.empty()) return "";
+    return title_of(report.diagnosis.causes[0]) + " " + report.diagnosis.causes[0].where;
+}
 
 }  // namespace tilescope::test

@@ -135,10 +135,10 @@ TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
         return sum;
     });
-    EXPECT_EQ(
-        run.found(),
-        "formula: acc * (rescale[b, h, i / block_m * block_m + 5] where e % 2 == 1 and i % block_m >= 6 else "
-        "rescale) + sum(j: p * v[b, h, i / block_m, j, e])");
+    EXPECT_EQ(run.found_where(),
+              "formula: acc * rescale[b, h, i / block_m * block_m + 5] + sum(j: p * v[b, h, i / block_m, j, "
+              "e]) where "
+              "e % 2 == 1 and i % block_m >= 6");
 }
 
 TEST(Identified, ARowSumWithTheFactorOfAnotherRow) {

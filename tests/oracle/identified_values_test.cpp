@@ -329,8 +329,9 @@ TEST(IdentifiedWhere, BoundsAreSimple) {
     });
     EXPECT_EQ(
         first_title(wrong),
-        "formula (s ((0.0 where abs(sum(d: q * k[b, h, i / block_m, j, d])) < 1.0 else sum(d: q * k[b, h, i "
-        "/ block_m, j, d])) where j / block_n == 1 else sum(d: q * k[b, h, i / block_m, j, d])) * 0.25)");
+        "formula (s (0.0 where abs(sum(d: q * k[b, h, i / block_m, j, d])) < 1.0 else sum(d: q * k[b, h, i "
+        "/ block_m, j, d])) * 0.25)");
+    EXPECT_EQ(diagnosed(wrong).diagnosis.causes[0].where, "where j / block_n == 1");
 }
 
 /// What a soft cap takes is rounded, which the scores behind it do not show.

@@ -76,6 +76,11 @@ struct KnownRun {
         const FoundCause& cause = report.diagnosis.causes[0];
         return std::string(cause.name) + (cause.parameters.empty() ? "" : ": " + cause.parameters[0].value);
     }
+    /// The same, with the places that have it.
+    std::string found_where() const {
+        const Report report = diagnosed(recording);
+        return found() + (report.diagnosis.causes.empty() ? "" : " " + report.diagnosis.causes[0].where);
+    }
     /// q k of two rows before the scale, of terms d with their weights.
     template <class Weight>
     double product(const TileId& tile, std::int64_t row, std::int64_t col, const Weight& weight) const {

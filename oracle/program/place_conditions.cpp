@@ -1,0 +1,113 @@
+#include "oracle/program/place_conditions.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "oracle/program/build.h"
+
+namespace tilescope {
+
+namespace {
+
+bool is_reduction(const ProgramNode& node) {
+    return node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
+}
+
+class TakingOut {
+ public:
+    TakingOut(Program& program, std::span<const int> axes)
+        : program_(program), axes_(axes.begin(), axes.end()) {}
+
+    std::optional<FormulaWhere> of(int declared, int becomes) {
+        const std::optional<int> value = without(declared, becomes);
+        if (!value || condition_ < 0) return std::nullopt;
+        return FormulaWhere{*value, condition_};
+    }
+
+ private:
+    std::optional<int> without(int declared, int becomes) {
+        if (are_alike(program_, declared, becomes)) return becomes;
+        if (declared < 0 || becomes < 0) return std::nullopt;
+        const ProgramNode one = program_.node(declared);
+        ProgramNode other = program_.node(becomes);
+        if (other.op == ProgramOp::chosen) {
+            for (const auto& [value, otherwise] : {std::pair(0, 2), std::pair(2, 0)}) {
+                const bool is_there = are_alike(program_, declared, other.of[std::size_t(otherwise)]) &&
+                                      is_of_place(other.of[1]);
+                // Where a number stands is all that such a formula says.
+                if (!is_there || is_number(other.of[std::size_t(value)])) continue;
+                const int condition = value == 0
+                                          ? other.of[1]
+                                          : ProgramBuilder(program_).add(
+                                                {.op = ProgramOp::opposite, .of = {other.of[1], -1, -1}});
+                if (condition_ >= 0 && !are_alike(program_, condition_, condition)) return std::nullopt;
+                condition_ = condition;
+                return other.of[std::size_t(value)];
+            }
+        }
+        if (one.op != other.op || one.what != other.what || one.list != other.list ||
+            one.op == ProgramOp::number)
+            return std::nullopt;
+        // Within a sum an index is that of a term.
+        const std::vector<int> outside = axes_;
+        if (is_reduction(one))
+            std::erase_if(axes_,
+                          [&](int axis) { return std::ranges::find(one.list, axis) != one.list.end(); });
+        bool is_all = true;
+        for (std::size_t i = 0; i < one.of.size() && is_all; ++i) {
+            const std::optional<int> operand = without(one.of[i], other.of[i]);
+            is_all = operand.has_value();
+            if (operand) other.of[i] = *operand;
+        }
+        axes_ = outside;
+        if (!is_all) return std::nullopt;
+        return ProgramBuilder(program_).add(std::move(other));
+    }
+
+    bool is_number(int number) const {
+        const ProgramNode& node = program_.node(number);
+        return node.op == ProgramOp::number || (node.op == ProgramOp::negative && is_number(node.of[0]));
+    }
+
+    /// Whether it is computed from indices of the place, and nothing else.
+    bool is_of_place(int number) const {
+        const ProgramNode& node = program_.node(number);
+        if (node.op == ProgramOp::axis) return std::ranges::find(axes_, node.what) != axes_.end();
+        if (node.op == ProgramOp::read || node.op == ProgramOp::call || is_reduction(node)) return false;
+        return std::ranges::all_of(node.of, [&](int operand) { return operand < 0 || is_of_place(operand); });
+    }
+
+    Program& program_;
+    std::vector<int> axes_;
+    int condition_ = -1;
+};
+
+}  // namespace
+
+std::optional<FormulaWhere> taken_out(Program& program, int declared, int becomes,
+                                      std::span<const int> axes) {
+    return TakingOut(program, axes).of(declared, becomes);
+}
+
+int where_they_differ(Program& program, int declared, int becomes, int condition) {
+    const ProgramNode one = program.node(declared);
+    ProgramNode other = program.node(becomes);
+    int differing = -1;
+    int differences = one.op == other.op && one.what == other.what && one.list == other.list ? 0 : 2;
+    for (std::size_t i = 0; i < one.of.size() && differences < 2; ++i) {
+        if (one.of[i] == other.of[i]) continue;
+        const bool are_both = one.of[i] >= 0 && other.of[i] >= 0;
+        if (are_both && are_alike(program, one.of[i], other.of[i])) continue;
+        differences += are_both ? 1 : 2;
+        differing = int(i);
+    }
+    const bool is_condition = one.op == ProgramOp::chosen && differing == 1;
+    if (differences != 1 || is_reduction(one) || is_condition)
+        return ProgramBuilder(program).chosen(becomes, condition, declared);
+    const auto i = std::size_t(differing);
+    other.of[i] = where_they_differ(program, one.of[i], other.of[i], condition);
+    return ProgramBuilder(program).add(std::move(other));
+}
+
+}  // namespace tilescope

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "dump/schema/program.h"
+
+namespace tilescope {
+
+/// A formula that stands in the place of another one where a condition of the indices holds.
+struct FormulaWhere {
+    int value = -1;
+    int condition = -1;
+};
+
+/// `becomes` says in its parts where they are as `declared`, as in `sum(k: (a * 2 where n >= 8 else a) * w)`: the same formula
+/// without that, and the condition, which is one of these axes. nullopt: it says no such thing, or not of all parts in which it differs.
+std::optional<FormulaWhere> taken_out(Program& program, int declared, int becomes, std::span<const int> axes);
+
+/// What `becomes` is where a condition of the place holds, and `declared` elsewhere: said of the part in which they differ, but of a
+/// sum as a whole.
+int where_they_differ(Program& program, int declared, int becomes, int condition);
+
+}  // namespace tilescope
