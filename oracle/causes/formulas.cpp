@@ -213,6 +213,14 @@ Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stag
     return change;
 }
 
+std::optional<Change> without_condition(const Change& change, Stage stage) {
+    if (!change.formula || change.formula->mistake.condition < 0) return std::nullopt;
+    FormulaChange anywhere = *change.formula;
+    anywhere.mistake.condition = -1;
+    anywhere.mistake.where.clear();
+    return change_in(std::make_shared<const FormulaChange>(std::move(anywhere)), stage);
+}
+
 namespace {
 
 /// Whether the formula of the stage is what the array holds, if rounded.

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "dump/schema/error.h"
 #include "oracle/causes/evidence.h"
+#include "oracle/causes/formulas.h"
 
 namespace tilescope {
 
@@ -57,6 +59,15 @@ Prediction predict(const FoundCause& cause, const Problem& problem, const Record
         evidence = with_known(evidence, cause.stage, {changes.begin(), changes.end() - 1});
     const Misfit misfit = misfit_of(evidence, changes.back());
     if (misfit.tells_values()) prediction.left = std::min(prediction.wrong, left_by(cause.scope, misfit));
+    // A number that a condition takes from one call, as the last of its batch entries, is another one of the next.
+    const std::optional<Change> anywhere =
+        prediction.holds() ? std::nullopt : without_condition(changes.back(), cause.stage);
+    if (!anywhere) return prediction;
+    const Misfit of_rows = misfit_of(evidence, *anywhere);
+    const std::int64_t left = std::min(prediction.wrong, left_by(Scope::bad_rows, of_rows));
+    if (!of_rows.tells_values() || left >= prediction.left) return prediction;
+    prediction.left = left;
+    prediction.elsewhere = true;
     return prediction;
 }
 

@@ -117,6 +117,8 @@ struct Prediction {
     std::int64_t compared = 0;        ///< elements that were looked at
     std::int64_t wrong = 0;           ///< of them
     std::int64_t left = 0;            ///< not as the replay has them
+    /// What it says of the values holds in the rows that are wrong here, and not its condition of places.
+    bool elsewhere = false;
 
     /// As a cause has to do that is found here.
     bool holds() const { return wrong > 0 && left <= wrong / 100; }

@@ -65,8 +65,8 @@ void each_field(Io& io, Of& suggestion) {
 template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, Prediction>
 void each_field(Io& io, Of& prediction) {
-    auto& [of, cause, compared, wrong, left] = prediction;
-    io(of, cause, compared, wrong, left);
+    auto& [of, cause, compared, wrong, left, elsewhere] = prediction;
+    io(of, cause, compared, wrong, left, elsewhere);
 }
 
 template <class Io, class Of>

@@ -105,9 +105,10 @@ std::string prediction_text(const Prediction& prediction) {
     if (prediction.wrong == 0)
         return text + fmt::format("nothing of {} is wrong here\n", name_of_stage(cause.observed));
     const double explained = 1 - double(prediction.left) / double(prediction.wrong);
-    return text + fmt::format("{} {} of {} wrong elements here\n",
+    return text + fmt::format("{} {} of {} wrong elements here{}\n",
                               prediction.holds() ? "it explains" : "another mistake: it explains",
-                              percent_of(explained), prediction.wrong);
+                              percent_of(explained), prediction.wrong,
+                              prediction.elsewhere ? ", at other places" : "");
 }
 
 std::string end_text(const Diagnosis& diagnosis) {

@@ -270,6 +270,7 @@ ordered_json to_json(const Prediction& prediction) {
             {"compared", prediction.compared},
             {"wrong", prediction.wrong},
             {"left", prediction.left},
+            {"elsewhere", prediction.elsewhere},
             {"holds", prediction.holds()}};
 }
 

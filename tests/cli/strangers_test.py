@@ -201,6 +201,18 @@ class Strangers(TileDiffCase):
         names = [cause["name"] for cause in report["further_causes"] if not cause["structural"]]
         self.assertEqual(len({"m_starts_at", "tail_counted"} & set(names)), 1, names)
 
+    def test_a_mistake_is_known_in_a_call_whose_places_are_others(self):
+        """The last batch entry of one call is no entry of the other."""
+        kernel, other = text.compile_kernels("forward", [
+            {"max_term": f"((b == B - 1) ? (narrow(ON(SCORE, r * BN + c), {dtype})) : (ON(SCORE, r * BN + c)))"} for dtype in ("E4M3", "BF16")])
+        first = self.folder / "first.h5"
+        self.judge_run(kernel, SIZES | dict(batch=2))
+        self.file.rename(first)
+        for same, holds in ((kernel, True), (other, False)):
+            self.judge_run(same, SIZES | dict(seed=5, batch=1))
+            predicted = self.judge(self.file, "--no-causes", "--cause-of", first)["predicted"]
+            self.assertEqual((predicted["holds"], predicted["elsewhere"] and holds), (holds, holds))
+
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
             there = text.expressions(direction)

@@ -14,9 +14,10 @@ import unittest
 
 ROOT, BUILD, SCRATCH = (pathlib.Path(argument) for argument in sys.argv[1:4])
 CMAKE, CXX = sys.argv[4:6]
-PUBLIC = ["array_recording.h", "capture.h", "flight_recorder.h", "hook.h", "poison.h", "program_file.h", "reader.h", "recording.h", "schema.h", "watch.h", "writer.h"]
+PUBLIC = ["array_recording.h", "capture.h", "flight_recorder.h", "hook.h", "poison.h", "program_capture.h", "program_file.h",
+          "program_hook.h", "reader.h", "recording.h", "schema.h", "watch.h", "writer.h"]
 # What -DDEBUG_DUMP and TILESCOPE_DUMP switch.
-SWITCHED = {"capture.h", "flight_recorder.h", "hook.h"}
+SWITCHED = {"capture.h", "flight_recorder.h", "hook.h", "program_capture.h", "program_hook.h"}
 ROOMS = {"dump", "dump/hook", "dump/schema", "dump/recording"}
 
 
