@@ -13,6 +13,7 @@
 #include "oracle/program/build.h"
 #include "oracle/program/conditions.h"
 #include "oracle/program/fitted_numbers.h"
+#include "oracle/program/grown_state.h"
 #include "oracle/program/place_conditions.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/rewritten.h"
@@ -35,13 +36,9 @@ constexpr double bits_of_as_short = 1;
 constexpr double bits_of_known_as_short = 3;
 /// Of what kernels are known to do.
 constexpr double bits_of_known = -4;
-/// The condition that a state grew, or did not.
-constexpr double bits_of_grown_state = 6;
 /// Of two that are as short the one that leaves less is likelier.
 constexpr double bits_of_element_left = 1;
 constexpr double most_bits_left = 8;
-/// Of what is not so, that it has to tell apart: indices may tell the rest.
-constexpr double others_told_apart = 0.25;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
 
@@ -170,9 +167,7 @@ class MistakeSearch {
         const ProgramNode& is = program_.node(rewrite.value);
         if (declared.op != ProgramOp::between || is.op != ProgramOp::between || rewrite.is_start)
             return false;
-        const bool is_number = rewrite.slot == "number";
-        return !is_number && (are_alike(program_, declared.of[0], is.of[0]) ||
-                              are_alike(program_, declared.of[1], is.of[1]));
+        return are_alike(program_, declared.of[0], is.of[0]) || are_alike(program_, declared.of[1], is.of[1]);
     }
 
     /// Whether it is another stage that is rewritten as well, as it is.
@@ -342,62 +337,21 @@ class MistakeSearch {
         mistake.where = program_text(program_, mistake.condition);
     }
 
-    /// The same, where a state grew in the block, or stayed as it was, if that is so of what it explains and not of most of what it
-    /// breaks.
+    /// The same, where a state grew in the block, or stayed as it was.
     std::optional<Found> where_a_state_grew(const Found& found, const RewriteOutcome& outcome) {
-        const int wrong = searched_.wrong();
         const ProgramRewrite& rewrite = found.rewrite;
-        if (found.depends_on_state || rewrite.stage != wrong || rewrite.is_start || !rewrite.also.empty())
+        if (found.depends_on_state || rewrite.stage != searched_.wrong() || rewrite.is_start ||
+            !rewrite.also.empty())
             return std::nullopt;
-        std::vector<int> axes;
-        for (const int index : program_.array(wrong).indices) axes.push_back(program_.axis_of(index));
-        axes.push_back(program_.array(wrong).over);
-        for (const auto& [number, stored] : searched_.known()) {
-            const ProgramArray& state = program_.array(number);
-            const auto is_known = [&](int axis) { return std::ranges::find(axes, axis) != axes.end(); };
-            if (number > wrong || state.over < 0 || !is_known(state.over) ||
-                !std::ranges::all_of(stored.axes, is_known))
-                continue;
-            std::array<std::int64_t, 2> explained{};
-            std::array<std::int64_t, 2> others{};
-            for (const LookedElement* one : outcome.explained)
-                ++explained[grew_at(state, stored, one->at) ? 1 : 0];
-            for (const auto* const right : {&outcome.broken, &outcome.right_open})
-                for (const LookedElement* one : *right) ++others[grew_at(state, stored, one->at) ? 1 : 0];
-            for (const std::size_t grew : {1, 0}) {
-                if (double(explained[grew]) < most_of_wrong * double(explained[0] + explained[1]) ||
-                    double(others[1 - grew]) < others_told_apart * double(others[0] + others[1]))
-                    continue;
-                ProgramBuilder build(program_);
-                ProgramNode read{.op = ProgramOp::read, .what = number, .list = state.indices};
-                read.state = ProgramState::after;
-                const int after = build.add(read);
-                read.state = ProgramState::before;
-                read.says_state = true;
-                const int condition =
-                    build.of_two(grew == 1 ? ProgramOp::more : ProgramOp::at_most, after, build.add(read));
-                Found grown = found;
-                grown.depends_on_state = true;
-                grown.rewrite.value =
-                    where_they_differ(program_, program_.array(wrong).value, rewrite.value, condition);
-                grown.rewrite.bits += bits_of_grown_state;
-                grown.mistake.bits += bits_of_grown_state;
-                return grown;
-            }
-        }
-        return std::nullopt;
-    }
-
-    bool grew_at(const ProgramArray& state, const StoredStage& stored, const AxisIndices& at) const {
-        std::int64_t address = 0;
-        for (std::size_t i = 0; i < stored.axes.size(); ++i)
-            address =
-                address * stored.ranges[i].count + at[std::size_t(stored.axes[i])] - stored.ranges[i].first;
-        const ProgramCall& call = searched_.call();
-        const std::int64_t block = at[std::size_t(state.over)] / call.blocks[std::size_t(state.over)];
-        const auto taken = std::size_t(call.block_in_order(state.over, state.backwards, block));
-        return stored.states[taken + 1].value[std::size_t(address)] >
-               stored.states[taken].value[std::size_t(address)];
+        const std::optional<int> condition = condition_of_states(program_, searched_, outcome);
+        if (!condition) return std::nullopt;
+        Found grown = found;
+        grown.depends_on_state = true;
+        grown.rewrite.value =
+            where_they_differ(program_, program_.array(rewrite.stage).value, rewrite.value, *condition);
+        grown.rewrite.bits += bits_of_state;
+        grown.mistake.bits += bits_of_state;
+        return grown;
     }
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.

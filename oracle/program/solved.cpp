@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracle/program/grown_state.h"
 #include "oracle/solve/effort.h"
 #include "oracle/solve/number.h"
 
@@ -153,8 +154,6 @@ std::optional<FoundCondition> condition_by_value(ProgramBuilder& build, const No
         bits_of_real + (bound.is_round ? 0 : bits_of_real_that_is_not_round)};
 }
 
-constexpr double bits_of_state = 6;
-
 /// That a state grew in the block where these values are needed, and stayed as it was where they would break what is right.
 std::optional<FoundCondition> condition_by_state(const FormulaSamples& samples, ProgramBuilder& build,
                                                  const NodeSamples& of, const std::vector<double>& values) {
@@ -182,14 +181,7 @@ std::optional<FoundCondition> condition_by_state(const FormulaSamples& samples, 
             const bool is_it = double(counts[1][1 - grew]) <= unexplained_share * double(counts[1][grew]) &&
                                double(counts[0][grew]) <= broken_share * double(counts[0][1 - grew]);
             if (!is_it) continue;
-            ProgramNode read{.op = ProgramOp::read, .what = array, .list = state.indices};
-            read.state = ProgramState::after;
-            const int now = build.add(read);
-            read.state = ProgramState::before;
-            read.says_state = true;
-            return FoundCondition{
-                build.of_two(grew == 1 ? ProgramOp::more : ProgramOp::at_most, now, build.add(read)),
-                bits_of_state};
+            return FoundCondition{state_condition(build, array, grew == 1), bits_of_state};
         }
     }
     return std::nullopt;
