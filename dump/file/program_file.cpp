@@ -106,6 +106,9 @@ void read_recorded(const StoredDataset& dataset, ProgramTensor& tensor) {
                     "write those of its first element, joined by ,");
     tensor.first = *list;
     tensor.conflicts = hdf5::read_integer(dataset.id.get(), "conflicts", dataset.where).value_or(0);
+    if (tensor.conflicts < 0)
+        throw Error("conflicts is " + std::to_string(tensor.conflicts), dataset.where,
+                    "write how many there were");
 }
 
 /// Errors: Error for another number of dimensions than the text declares.

@@ -93,9 +93,10 @@ class Tallied {
             if (known[i] == 0 && !is_missing) continue;
             const double value = expected.value[i];
             const double tolerance = expected.error[i];
-            ++verdict.compared;
             verdict.unwritten += is_missing ? 1 : 0;
+            // Left out, and held against nothing.
             if (is_missing && left_out_.may_be(tile, i, expected)) continue;
+            ++verdict.compared;
             // Nothing is expected of what is computed from NaN.
             if (std::isnan(value) || std::isinf(tolerance)) {
                 ++verdict.not_judged;
@@ -290,7 +291,7 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
     bool is_judged = false;
     for (int i = 0; i < int(tallies.size()); ++i) {
         StageVerdict& verdict = tallies[std::size_t(i)].verdict;
-        if (verdict.compared == 0) continue;
+        if (verdict.compared == 0 && verdict.unwritten == 0) continue;
         verdict.stage = i;
         verdict.conflicts = stored.conflicts(i);
         is_judged = is_judged || verdict.not_judged < verdict.compared;

@@ -131,7 +131,7 @@ class ProgramRecorder(unittest.TestCase):
         seen = np.tri(ROWS, COLS, dtype=bool)
         recorder.buffer("x")[seen] = self.x[seen]
         report = recorder.check()
-        self.assertEqual(self.counts(report, "x"), (ROWS * COLS, 0, int((~seen).sum()), 0))
+        self.assertEqual(self.counts(report, "x"), (int(seen.sum()), 0, int((~seen).sum()), 0))
         recorder.buffer("x")[5, 5] = tilescope.Program(TEXT).recorder(dict(a=self.a, w=self.w)).buffer("x")[5, 5]
         self.assertEqual(self.counts(recorder.judge(), "x")[1], 1)
 
@@ -143,6 +143,14 @@ class ProgramRecorder(unittest.TestCase):
             recorder.buffer("top")[block, rows] = self.x[rows, : min(8 * (block + 1), COLS)].max(1)
         report = recorder.check()
         self.assertEqual(self.counts(report, "top")[1:3], (0, 8 + 16))
+
+    def test_what_is_left_out_alone_is_no_match(self):
+        """Nothing that was written is held against anything then."""
+        below = np.tri(ROWS, COLS, dtype=bool)
+        program = tilescope.Program("axes n: rows; m: cols\ninput a[n, m]\nstage x[n, m] = a where m < 0 else -inf\noutput x")
+        recorder = program.recorder(dict(a=below.astype(np.float32)))
+        with self.assertRaisesRegex(tilescope.Error, "no element can be judged"):
+            recorder.judge()
 
     def test_conflicts_are_counted(self):
         recorder = self.recorder(stages=["s"])
