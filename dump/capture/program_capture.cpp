@@ -35,10 +35,14 @@ class WrittenMemory {
         void* address = memory;
         if (is_mapped)
             require_cuda(cudaHostGetDevicePointer(&address, memory, 0), "mapping what hooks write");
-        address_ = reinterpret_cast<std::uintptr_t>(address);
+        address_ = static_cast<std::byte*>(address);
     }
 
-    std::uintptr_t address() const { return address_; }
+    /// For the device, what lies `offset` bytes behind the beginning.
+    template <typename T>
+    T* address(std::size_t offset = 0) const {
+        return reinterpret_cast<T*>(address_ + offset);
+    }
     /// Errors: Error when CUDA refuses; of mapped memory never.
     void read(std::size_t offset, std::span<std::byte> to) const {
         if (owned_.get_deleter().is_mapped) {
@@ -62,7 +66,7 @@ class WrittenMemory {
  private:
     std::size_t bytes_;
     std::unique_ptr<std::byte, FreeCuda> owned_;
-    std::uintptr_t address_ = 0;
+    std::byte* address_ = nullptr;
 };
 
 std::int64_t elements_of(const std::vector<std::int64_t>& shape, const std::string& name) {
@@ -142,12 +146,12 @@ void ProgramCapture::Impl::allocate() {
         bytes += elements * sizeof(std::uint32_t);
     }
     memory.emplace(bytes, options.is_mapped);
-    std::vector<std::uintptr_t> words;
-    for (const std::size_t offset : offsets) words.push_back(memory->address() + offset);
+    std::vector<std::uint32_t*> words;
+    for (const std::size_t offset : offsets) words.push_back(memory->address<std::uint32_t>(offset));
     const std::vector<ProgramRoom> rooms = program_rooms(call, stages, words);
     memory->write(0, std::as_bytes(std::span(rooms)));
     memory->fill_unwritten(all * sizeof(ProgramRoom));
-    sink = program_sink(stages, memory->address());
+    sink = program_sink(stages, memory->address<ProgramRoom>());
 }
 
 void ProgramCapture::Impl::take_hooks() {

@@ -172,7 +172,7 @@ std::vector<RecordedStage> recorded_stages(const ProgramCall& call, std::string_
 }
 
 std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const RecordedStage> recorded,
-                                       std::span<const std::uintptr_t> words) {
+                                       std::span<std::uint32_t* const> words) {
     const Program& program = call.program;
     std::vector<ProgramRoom> rooms(
         std::size_t(std::ranges::count(program.arrays, true, &ProgramArray::is_stage)));
@@ -180,7 +180,7 @@ std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const 
         const RecordedStage& stage = recorded[i];
         const ProgramArray& array = program.array(stage.stage);
         ProgramRoom& room = rooms[std::size_t(stage.number)];
-        room.words = reinterpret_cast<std::uint32_t*>(words[i]);
+        room.words = words[i];
         std::vector<int> axes;
         for (const int index : array.indices) axes.push_back(program.axis_of(index));
         if (array.over >= 0) axes.insert(axes.begin(), array.over);
@@ -199,10 +199,10 @@ std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const 
     return rooms;
 }
 
-ProgramSink program_sink(std::span<const RecordedStage> recorded, std::uintptr_t rooms) {
+ProgramSink program_sink(std::span<const RecordedStage> recorded, ProgramRoom* rooms) {
     ProgramSink sink;
     for (const RecordedStage& stage : recorded) sink.stages |= std::uint64_t(1) << unsigned(stage.number);
-    sink.rooms = reinterpret_cast<ProgramRoom*>(rooms);
+    sink.rooms = rooms;
     return sink;
 }
 

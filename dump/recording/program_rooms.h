@@ -33,10 +33,10 @@ std::vector<RecordedStage> recorded_stages(const ProgramCall& call, std::string_
 /// The rooms of a sink, whose words lie at these addresses, one for each recorded stage; as many rooms as the program has stages.
 /// Errors: Error for stages whose extents are beyond what hooks count to.
 std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const RecordedStage> recorded,
-                                       std::span<const std::uintptr_t> words);
+                                       std::span<std::uint32_t* const> words);
 
 /// The sink that a kernel gets, whose rooms were copied to `rooms`.
-ProgramSink program_sink(std::span<const RecordedStage> recorded, std::uintptr_t rooms);
+ProgramSink program_sink(std::span<const RecordedStage> recorded, ProgramRoom* rooms);
 
 /// Errors: Error where hooks named a place that the stage does not have; `rooms` as the kernel left them.
 void require_inside(const ProgramCall& call, std::span<const ProgramRoom> rooms);

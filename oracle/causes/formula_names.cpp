@@ -5,10 +5,11 @@
 #include <cmath>
 #include <span>
 
-#include "oracle/causes/formula_parts.h"
 #include "oracle/causes/formula_patterns.h"
 #include "oracle/causes/formula_words.h"
 #include "oracle/program/build.h"
+#include "oracle/program/formula_changes.h"
+#include "oracle/program/formula_parts.h"
 
 namespace tilescope {
 
@@ -216,18 +217,6 @@ struct Named {
     }
 };
 
-/// Of a state at whatever block it is taken.
-std::string text_of_part(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    if (node.op != ProgramOp::read || program.array(node.what).over < 0 || node.of[0] >= 0)
-        return program_text(program, number);
-    const ProgramArray& array = program.array(node.what);
-    if (node.list == array.indices) return array.name;
-    std::string indices;
-    for (const int index : node.list) indices += (indices.empty() ? "" : ", ") + program_text(program, index);
-    return array.name + "[" + indices + "]";
-}
-
 /// The smallest parts that stand in each other's place as they are written.
 void collect_changed(const Program& program, int was, int is, std::vector<std::string>& texts) {
     if (was == is || was < 0 || is < 0) return;
@@ -238,7 +227,7 @@ void collect_changed(const Program& program, int was, int is, std::vector<std::s
                           one.accumulation == other.accumulation;
     if (!is_alike) {
         if (!are_alike(program, was, is))
-            texts.push_back(text_of_part(program, was) + " -> " + text_of_part(program, is));
+            texts.push_back(part_text(program, was) + " -> " + part_text(program, is));
         return;
     }
     for (std::size_t i = 0; i < one.of.size(); ++i) collect_changed(program, one.of[i], other.of[i], texts);

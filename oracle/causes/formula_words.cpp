@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "oracle/program/build.h"
+#include "oracle/program/formula_parts.h"
 
 namespace tilescope {
 
@@ -73,16 +74,6 @@ bool cuts_digits_off(const ProgramNode& kept) {
     const std::uint32_t lost = ~std::uint32_t(kept.number);
     return kept.op == ProgramOp::number && lost + 1 >= fewest && (lost & (lost + 1)) == 0 && lost < 1U << 23;
 }
-
-}  // namespace
-
-bool takes_axis(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    return node.op == ProgramOp::axis ||
-           std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes_axis(program, of); });
-}
-
-namespace {
 
 bool is_comparison_word(const Program& program, const ProgramNode& node, std::string_view word) {
     const auto either = [&](const auto& holds) { return holds(node.of[0]) || holds(node.of[1]); };

@@ -24,8 +24,6 @@ bool is_upper(ProgramOp op);
 bool is_operand_input(std::string_view name);
 
 bool is_word(const Program& program, const ProgramNode& node, std::string_view word);
-/// Whether places are in it, and not numbers alone.
-bool takes_axis(const Program& program, int number);
 /// Whether it is one, or anything that it is computed from.
 bool takes_word(const Program& program, int number, std::string_view word);
 /// A word of what stands in place of what: [index of a read], same<, uncast.

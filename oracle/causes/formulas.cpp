@@ -11,12 +11,13 @@
 #include <utility>
 
 #include "oracle/causes/formula_names.h"
-#include "oracle/causes/formula_parts.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/program/attention.h"
 #include "oracle/program/build.h"
 #include "oracle/program/carried.h"
 #include "oracle/program/find_mistakes.h"
+#include "oracle/program/formula_changes.h"
+#include "oracle/program/formula_parts.h"
 #include "oracle/program/judge_program.h"
 #include "oracle/solve/effort.h"
 
@@ -249,6 +250,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.explains_others = mistake.explains_others;
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
+    candidate.slots = changed_slots(*found_in, declared, mistake.value, mistake.is_start);
     if (!mistake.is_start) {
         candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
         candidate.lacks_guard = lacks_guard(*found_in, made_in.value, mistake.value);

@@ -74,6 +74,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.rewrites = found.candidate.change.indices;
     cause.free_parameters = found.candidate.free_parameters;
     const Candidate& candidate = found.candidate;
+    cause.slots = candidate.slots;
     cause.changed_parts = candidate.parts;
     const PlaceTold where =
         candidate.where.empty() ? where_told(found, evidence, report) : PlaceTold{"where " + candidate.where};

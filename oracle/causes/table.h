@@ -25,6 +25,7 @@ struct Candidate {
     /// Of a formula: the condition of the elements that have it, empty: all; its length; and what stands otherwise in it.
     std::string where = {};
     double bits = 0;
+    std::vector<ChangedSlot> slots = {};
     std::vector<std::string> parts = {};
     bool race_alike = false;       ///< as Cause has it
     bool lacks_guard = false;      ///< of values, and nothing else: where these are no numbers it is none

@@ -60,20 +60,33 @@ std::string record_text(const std::vector<Stage>& stages) {
 
 namespace {
 
-/// A formula that has a name of its own.
-bool is_named_formula(const FoundCause& cause) {
-    return !cause.parameters.empty() && cause.parameters == cause.rewrites && cause.name != formula_name;
+bool is_formula(const FoundCause& cause) {
+    return !cause.parameters.empty() && cause.parameters == cause.rewrites;
+}
+
+/// A formula that no name says, whose slots do.
+bool is_said_by_slots(const FoundCause& cause) {
+    return cause.name == formula_name && !cause.slots.empty();
 }
 
 }  // namespace
 
 std::string headline_of(const FoundCause& cause) {
-    return is_named_formula(cause) ? std::string(cause.name) : title_of(cause);
+    if (is_said_by_slots(cause)) return fmt::format("{} ({})", cause.name, said_of(cause.slots));
+    return is_formula(cause) ? std::string(cause.name) : title_of(cause);
 }
 
 std::string formula_of(const FoundCause& cause) {
-    if (!is_named_formula(cause)) return "";
+    if (!is_formula(cause)) return "";
     return cause.parameters.front().name + " = " + cause.parameters.front().value;
+}
+
+std::string says_of(const FoundCause& cause) {
+    return is_said_by_slots(cause) ? "it " + said_of(cause.slots) : std::string(cause.says);
+}
+
+std::string look_at_of(const FoundCause& cause) {
+    return std::string(is_said_by_slots(cause) ? look_at_of(cause.slots) : cause.look_at);
 }
 
 std::string title_of(const FoundCause& cause) {

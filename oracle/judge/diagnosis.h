@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/schema.h"
+#include "oracle/describe/changed_slot.h"
 
 namespace tilescope {
 
@@ -51,8 +52,8 @@ inline constexpr std::string_view formula_name = "formula";
 struct FoundCause {
     std::string_view name;
     std::string_view family;
-    std::string_view says;      ///< what the kernel does wrong, one sentence
-    std::string_view look_at;   ///< in the code
+    std::string_view says;      ///< what kernels with a cause of this name do wrong; says_of() is of this one
+    std::string_view look_at;   ///< in the code; look_at_of() is of this one
     Stage stage = Stage::q;     ///< in which the mistake is made
     Stage observed = Stage::q;  ///< in which it shows first
     /// Share of the elements looked at that a replay reproduces within their budgets: without the mistake,
@@ -65,6 +66,8 @@ struct FoundCause {
     std::vector<CauseParameter> parameters;
     /// What of the formula is otherwise, where that is an expression: "factor" and "factor * factor", "k" and "[batch][0][key][d]".
     std::vector<CauseParameter> rewrites;
+    /// Of a formula: what of it is otherwise.
+    std::vector<ChangedSlot> slots;
     /// Of a formula: "l -> l[b, h, 0]", where both are the same around it.
     std::vector<std::string> changed_parts;
     int free_parameters = 0;  ///< those of the parameters that were fitted to the dump
@@ -173,11 +176,17 @@ std::string record_text(const std::vector<Stage>& stages);
 /// "diagonal_shifted (columns 1)", "score_constant (s 2.0 * sum(d: q * k))".
 std::string title_of(const FoundCause& cause);
 
-/// As title_of(), but without the formula of one that has a name: "score_constant".
+/// As title_of(), but without the formula: "score_constant", "formula (adds 1.0 after its sum)".
 std::string headline_of(const FoundCause& cause);
 
 /// "s = 2.0 * sum(d: q * k)": what headline_of() leaves out, else "".
 std::string formula_of(const FoundCause& cause);
+
+/// What the kernel does wrong, one sentence.
+std::string says_of(const FoundCause& cause);
+
+/// What to look at in the kernel.
+std::string look_at_of(const FoundCause& cause);
 
 /// That the search was cut off, and what of it failed, a line each; none where it came to its end.
 std::vector<std::string> lines_of(const SearchEnd& end);

@@ -15,6 +15,13 @@ void each_field(Io& io, Of& parameter) {
 }
 
 template <class Io, class Of>
+requires std::is_same_v<std::remove_const_t<Of>, ChangedSlot>
+void each_field(Io& io, Of& change) {
+    auto& [slot, was, becomes, where, is_in_sum, is_after_sum] = change;
+    io(slot, was, becomes, where, is_in_sum, is_after_sum);
+}
+
+template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, ThreadSet>
 void each_field(Io& io, Of& threads) {
     auto& [all, wrong] = threads;
@@ -33,12 +40,12 @@ template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, FoundCause>
 void each_field(Io& io, Of& cause) {
     auto& [name, family, says, look_at, stage, observed, explained_before, explained_after, elements,
-           not_determined, parameters, rewrites, changed_parts, free_parameters, bits, listed_bits, where,
-           rank, legal, structural, race_alike, leaves_rest, changes, scope] = cause;
+           not_determined, parameters, rewrites, slots, changed_parts, free_parameters, bits, listed_bits,
+           where, rank, legal, structural, race_alike, leaves_rest, changes, scope] = cause;
     static_cast<void>(changes);
     io(name, family, says, look_at, stage, observed, explained_before, explained_after, elements,
-       not_determined, parameters, rewrites, changed_parts, free_parameters, bits, listed_bits, where, rank,
-       legal, structural, race_alike, leaves_rest, scope);
+       not_determined, parameters, rewrites, slots, changed_parts, free_parameters, bits, listed_bits, where,
+       rank, legal, structural, race_alike, leaves_rest, scope);
 }
 
 template <class Io, class Of>

@@ -1,4 +1,5 @@
 #include "oracle/program/judge_program.h"
+#include "oracle/program/formula_changes.h"
 
 #include <fmt/format.h>
 
@@ -321,6 +322,13 @@ std::string verdict_line(const Program& program, const ProgramReport& report) {
                        program_text(program, array.value));
 }
 
+std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake) {
+    if (!found.program || mistake.value < 0) return {};
+    const ProgramArray& array = found.program->array(mistake.stage);
+    return changed_slots(*found.program, mistake.is_start ? array.start : array.value, mistake.value,
+                         mistake.is_start);
+}
+
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
     const bool some_not_judged =
@@ -357,13 +365,16 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                             nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
                             element.expected, element.tolerance);
     const std::vector<ProgramMistake>& mistakes = found.mistakes;
-    for (const ProgramMistake& mistake : mistakes)
-        text +=
-            fmt::format("{}: {}{}{}{}\n  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
-                        mistakes.size() > 1 ? "one of these" : "instead", program.array(mistake.stage).name,
-                        mistake.slot == "start" ? " " : " = ", mistake.becomes,
-                        mistake.where.empty() ? "" : ", where " + mistake.where, 100 * mistake.explained,
-                        100 * mistake.healthy);
+    for (const ProgramMistake& mistake : mistakes) {
+        text += fmt::format("{}: {}{}{}{}\n", mistakes.size() > 1 ? "one of these" : "instead",
+                            program.array(mistake.stage).name, mistake.is_start ? " " : " = ",
+                            mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
+        const std::vector<ChangedSlot> slots = slots_of(found, mistake);
+        if (!slots.empty())
+            text += fmt::format("  it {}\n  look at: {}\n", said_of(slots), look_at_of(slots));
+        text += fmt::format("  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
+                            100 * mistake.explained, 100 * mistake.healthy);
+    }
     if (found.besides)
         text += fmt::format(
             "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oracle/describe/changed_slot.h"
 #include "oracle/program/evaluate.h"
 
 namespace tilescope {
@@ -101,6 +102,9 @@ struct FoundMistakes {
     bool is_cut_off = false;  ///< the search took too long, and was not made to its end
     std::shared_ptr<const Program> program{};
 };
+
+/// What of its formula is otherwise; none where nothing but its places are known.
+std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake);
 
 /// How a stage came out, from the best to the worst.
 enum class ProgramStageState : std::uint8_t { ok, not_judged, wrong, first_wrong };

@@ -75,12 +75,15 @@ class ProgramBuffers {
     }
     /// Tables of a sink, whose buffers lie at these addresses, in the order of boxes().
     nb::bytes tables(const std::vector<std::uintptr_t>& words) const {
-        const std::vector<ProgramRoom> rooms = program_rooms(call_, recorded_, words);
+        std::vector<std::uint32_t*> pointers;
+        for (const std::uintptr_t address : words)
+            pointers.push_back(reinterpret_cast<std::uint32_t*>(address));
+        const std::vector<ProgramRoom> rooms = program_rooms(call_, recorded_, pointers);
         return nb::bytes(rooms.data(), rooms.size() * sizeof(ProgramRoom));
     }
     /// The bytes of a ProgramSink, whose tables were copied to an address.
     nb::bytes sink(std::uintptr_t tables) const {
-        const ProgramSink sink = program_sink(recorded_, tables);
+        const ProgramSink sink = program_sink(recorded_, reinterpret_cast<ProgramRoom*>(tables));
         return nb::bytes(&sink, sizeof sink);
     }
     /// Writes that changed an element already written, in the order of boxes(); `tables` as the kernel left them.

@@ -66,7 +66,7 @@ std::string cause_text(const Diagnosis& diagnosis) {
     if (diagnosis.suggestion) return suggestion_text(*diagnosis.suggestion);
     if (!diagnosis.causes.empty()) {
         const FoundCause& cause = diagnosis.causes.front();
-        return std::string(cause.says) + (cause.legal ? ", legal if it is meant" : "");
+        return says_of(cause) + (cause.legal ? ", legal if it is meant" : "");
     }
     if (!diagnosis.places.empty()) return diagnosis.places.front();
     return diagnosis.tried_all() ? "no known cause explains it" : "no cause was found";
@@ -218,7 +218,7 @@ Card card_of(const Report& report, const Diagnosis& diagnosis, CausesKnown known
     if (!diagnosis.causes.empty() && !diagnosis.suggestion) {
         const FoundCause& cause = diagnosis.causes.front();
         card.evidence = evidence_of(cause);
-        if (!cause.legal) card.look_at = std::string(cause.look_at) + hooked_text(report, cause.stage);
+        if (!cause.legal) card.look_at = look_at_of(cause) + hooked_text(report, cause.stage);
     }
     if (!diagnosis.suggestion) card.also = also_of(report, diagnosis);
     return card;

@@ -25,8 +25,9 @@ std::string fitted(const FoundCause& cause) {
 /// What it is and where, and the formula of one that has a name.
 std::string cause_line(const char* kind, const FoundCause& cause) {
     const std::string formula = formula_of(cause);
-    return fmt::format("{}: {} in {}: {}\n", kind, headline_of(cause), name_of_stage(cause.stage),
-                       cause.says) +
+    return fmt::format("{}: {} in {}: {}\n", kind,
+                       formula.empty() ? headline_of(cause) : std::string(cause.name),
+                       name_of_stage(cause.stage), says_of(cause)) +
            (formula.empty() ? "" : "  " + formula + "\n");
 }
 
@@ -49,7 +50,7 @@ std::string best_cause(const Report& report, const FoundCause& cause) {
                             percent_of(cause.explained_before), cause.where, fitted(cause));
         if (cause.leaves_rest) text += "  no known cause explains what it leaves\n";
     }
-    return text + fmt::format("  {}{}{}\n", cause.legal ? "" : "look at: ", cause.look_at,
+    return text + fmt::format("  {}{}{}\n", cause.legal ? "" : "look at: ", look_at_of(cause),
                               cause.legal ? "" : hooked_text(report, cause.stage));
 }
 
@@ -169,7 +170,7 @@ std::string remains_text(const Suggestion& suggestion) {
         return fmt::format("what remains begins in {}{}", name_of_stage(*suggestion.then),
                            suggestion.searched ? ", and no known cause explains it" : "");
     std::string text = fmt::format("what remains is {} in {}: {}", headline_of(causes[0]),
-                                   name_of_stage(causes[0].stage), causes[0].says);
+                                   name_of_stage(causes[0].stage), says_of(causes[0]));
     for (const FoundCause* cause : tied_with_first(causes)) text += ", or " + headline_of(*cause);
     return text;
 }

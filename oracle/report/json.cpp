@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "oracle/report/changes_json.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -203,18 +204,19 @@ ordered_json to_json(const FoundCause& cause) {
     return {{"name", cause.name},
             {"family", cause.family},
             {"stage", stage_info(cause.stage).name},
-            {"says", cause.says},
+            {"says", says_of(cause)},
             {"explained_before", cause.explained_before},
             {"explained_after", cause.explained_after},
             {"elements", cause.elements},
             {"not_determined", cause.not_determined},
             {"parameters", std::move(parameters)},
             {"rewrites", std::move(rewrites)},
+            {"changes", changes_json(cause.slots)},
             {"free_parameters", cause.free_parameters},
             {"bits", cause.bits},
             {"listed_bits", cause.listed_bits},
             {"where", cause.where},
-            {"look_at", cause.look_at},
+            {"look_at", look_at_of(cause)},
             {"rank", cause.rank},
             {"legal", cause.legal},
             {"leaves_rest", cause.leaves_rest},

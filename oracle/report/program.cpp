@@ -6,6 +6,7 @@
 #include <span>
 
 #include "dump/schema/text.h"
+#include "oracle/report/changes_json.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -51,9 +52,10 @@ ProgramJson stages_json(const JudgedProgram& judged) {
     return json;
 }
 
-ProgramJson mistake_json(const Program& program, const ProgramMistake& mistake) {
-    return {{"stage", program.array(mistake.stage).name},
+ProgramJson mistake_json(const JudgedProgram& judged, const ProgramMistake& mistake) {
+    return {{"stage", judged.program.array(mistake.stage).name},
             {"rewrites", {{{"slot", mistake.slot}, {"becomes", mistake.becomes}}}},
+            {"changes", changes_json(slots_of(judged.found, mistake))},
             {"where", mistake.where.empty() ? "everywhere" : mistake.where},
             {"explained_before", mistake.healthy},
             {"explained_after", mistake.explained},
@@ -64,19 +66,30 @@ ProgramJson mistake_json(const Program& program, const ProgramMistake& mistake) 
 ProgramJson causes_json(const JudgedProgram& judged) {
     if (!judged.searched) return {};
     ProgramJson json = ProgramJson::array();
-    for (const ProgramMistake& mistake : judged.found.mistakes)
-        json.push_back(mistake_json(judged.program, mistake));
+    for (const ProgramMistake& mistake : judged.found.mistakes) json.push_back(mistake_json(judged, mistake));
     return json;
 }
 
 /// What is wrong beside what the causes explain.
 ProgramJson then_json(const JudgedProgram& judged) {
     ProgramJson json = ProgramJson::array();
-    if (judged.found.besides) json.push_back(mistake_json(judged.program, *judged.found.besides));
+    if (judged.found.besides) json.push_back(mistake_json(judged, *judged.found.besides));
     return json;
 }
 
 }  // namespace
+
+ProgramJson changes_json(std::span<const ChangedSlot> changes) {
+    ProgramJson json = ProgramJson::array();
+    for (const ChangedSlot& change : changes)
+        json.push_back({{"slot", to_string(change.slot)},
+                        {"was", change.was},
+                        {"becomes", change.becomes},
+                        {"where", change.where},
+                        {"in_sum", change.is_in_sum},
+                        {"after_sum", change.is_after_sum}});
+    return json;
+}
 
 std::string to_text(const JudgedProgram& judged) {
     std::string text;

@@ -68,6 +68,7 @@ PLACE_INSIDE = {"address": "index", "layout": "index"}  # of stages between the 
 PLACE_OF_OUTPUT = {"address": "store", "layout": "store", "coverage": "store", "precision": "store"}
 # The sum, what is done with it and its store are one stage of a gradient.
 PLACE_OF_GRADIENT = {**PLACE_OF_OUTPUT, "values": "merge", "constants": "merge"}
+PLACE_OF_SLOT = {"index": "index", "mask": "mask", "masked": "mask"}
 
 
 @dataclasses.dataclass
@@ -152,6 +153,14 @@ def describes(judged):
     return names_fault(judged) or (names_declaration(judged) and judged.truth["kind"] == "mistake")
 
 
+def place_of_change(change, is_gradient):
+    if change["slot"] in PLACE_OF_SLOT:
+        return PLACE_OF_SLOT[change["slot"]]
+    if not is_gradient or not change["after_sum"]:
+        return "sum"
+    return "store" if change["slot"] == "type" else "merge"
+
+
 def place_of(cause):
     name, family, stage = cause["name"], cause["family"], cause["stage"]
     if (name, stage) in PLACE_IN_STAGE:
@@ -160,6 +169,8 @@ def place_of(cause):
         return "sum"
     if family in PLACE_OF_FAMILY:
         return PLACE_OF_FAMILY[family]
+    if cause["changes"] and name == "formula" and stage not in (*OPERANDS, "o", "lse"):
+        return place_of_change(cause["changes"][0], stage in ("dq", "dk", "dv"))
     if stage in ("dq", "dk", "dv"):
         return PLACE_OF_GRADIENT.get(family, "sum")
     if stage == "o":

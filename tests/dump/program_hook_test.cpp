@@ -90,13 +90,13 @@ struct LinearRoom {
           call(bind_program(program,
                             {{"a", view(a, {all_rows, all_k})}, {"stages_of", view(w, {all_cols, all_k})}})),
           stages(recorded_stages(call, selection)) {
-        std::vector<std::uintptr_t> addresses;
+        std::vector<std::uint32_t*> addresses;
         for (const RecordedStage& stage : stages) {
             words.emplace_back(std::size_t(stage.elements()), unwritten_bits);
-            addresses.push_back(reinterpret_cast<std::uintptr_t>(words.back().data()));
+            addresses.push_back(words.back().data());
         }
         rooms = program_rooms(call, stages, addresses);
-        sink = program_sink(stages, reinterpret_cast<std::uintptr_t>(rooms.data()));
+        sink = program_sink(stages, rooms.data());
     }
     static ProgramInput view(const std::vector<float>& numbers, std::vector<std::int64_t> shape) {
         return {Dtype::f32, std::move(shape), std::as_bytes(std::span(numbers))};

@@ -1,4 +1,5 @@
-// Names of formulas: each row is a kernel's formula in place of the declared one, and what a kernel author would call it.
+// Names of formulas, and what of them is otherwise: each row is a kernel's formula in place of the declared one, and what a kernel author
+// would call it.
 
 #include "oracle/causes/formula_names.h"
 
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "dump/schema/program.h"
+#include "oracle/program/formula_changes.h"
 
 namespace tilescope::test {
 namespace {
@@ -31,8 +33,14 @@ stage  o[b, h, i, e] = acc / l_row where l_row > 0.0 else 0.0
 stage  lse[b, h, i] = m + log(l_row) where l_row > 0.0 else -inf
 )";
 
-/// What is named by a formula that stands beside that of `stage`.
-std::string named(std::string_view stage, std::string_view formula) {
+/// A formula that stands beside that of a stage.
+struct Beside {
+    Program program;
+    int declared = -1;
+    int becomes = -1;
+};
+
+Beside beside(std::string_view stage, std::string_view formula) {
     std::string text(attention);
     const std::size_t begin = text.find(fmt::format("stage  {}[", stage));
     const std::size_t end = text.find('\n', begin);
@@ -42,16 +50,23 @@ std::string named(std::string_view stage, std::string_view formula) {
     text.insert(end, fmt::format("\nstage  other{} = {}{}",
                                  declared.substr(after_name, declared.find(" = ") - after_name), formula,
                                  goes_on ? " from 0.0" : ""));
-    const Program program = parse_program(text + "output o\n");
+    Program program = parse_program(text + "output o\n");
+    const int declared_value = program.array(program.array_named(stage)).value;
+    const int becomes = program.array(program.array_named("other")).value;
+    return {std::move(program), declared_value, becomes};
+}
+
+/// What is named by a formula that stands beside that of `stage`.
+std::string named(std::string_view stage, std::string_view formula) {
+    const Beside both = beside(stage, formula);
     Problem problem;
     problem.sm_scale = 0.25F;
     problem.head_dim = 16;
     problem.block_n = 16;
     problem.mask = Mask::causal;
     problem.logits_soft_cap = 5;
-    const OtherFormula other{stage, program.array(program.array_named(stage)).value,
-                             program.array(program.array_named("other")).value};
-    return std::string(name_of_formula(program, problem, 1, other));
+    const OtherFormula other{stage, both.declared, both.becomes};
+    return std::string(name_of_formula(both.program, problem, 1, other));
 }
 
 struct NamedFormula {
@@ -230,6 +245,81 @@ TEST(FormulaNames, OfWhichSomeAreKnown) {
     };
     EXPECT_FALSE(is_known("twice", "o"));
     EXPECT_TRUE(is_known("sign", "lse"));
+}
+
+struct ChangedFormula {
+    const char* stage;
+    const char* formula;
+    ChangedSlot change;
+};
+
+const ChangedFormula changed_formulas[] = {
+    {"l_row", "l[b, h, i ^ 4]", {FormulaSlot::index, "l", "l[b, h, i ^ 4]", "", false, false}},
+    {"acc",
+     "acc.before * rescale + sum(j: bf16(p) * V[b, h / group, j, e + 1])",
+     {FormulaSlot::index, "V", "V[b, h / group, j, e + 1]", "", true, false}},
+    {"acc", "acc.before * rescale + sum(j: p * V)", {FormulaSlot::type, "bf16(p)", "p", "", true, false}},
+    {"acc",
+     "acc.before * rescale + sum(j: bf16(p) * V) in fma_f16",
+     {FormulaSlot::type, "sum(j: bf16(p) * V)", "sum(j: bf16(p) * V) in fma_f16", "", false, true}},
+    {"acc",
+     "(acc.before * rescale + sum(j: bf16(p) * V)) * 2.0",
+     {FormulaSlot::factor, "", "2", "", false, true}},
+    {"acc", "acc.before + sum(j: bf16(p) * V)", {FormulaSlot::factor, "rescale", "", "", false, true}},
+    {"acc",
+     "acc.before * rescale + sum(j: bf16(p) * V * 3.0)",
+     {FormulaSlot::factor, "", "3", "", true, false}},
+    {"l", "l.before * rescale + sum(j: p) + 0.5", {FormulaSlot::term, "", "0.5", "", false, true}},
+    {"lse", "log(l_row) where l_row > 0.0 else -inf", {FormulaSlot::term, "m", "", "", false, false}},
+    {"l",
+     "l.before * rescale + sum(j: p where j < 3 else 0.0)",
+     {FormulaSlot::range, "p", "0.0", "except where j < 3", true, false}},
+    {"p", "exp(s - m)", {FormulaSlot::guard, "s > -inf", "", "", false, false}},
+    {"p",
+     "exp(s - m) where s > -9.0 else 0.0",
+     {FormulaSlot::guard, "s > -inf", "s > -9.0", "", false, false}},
+    {"m", "max(max(m.before, max(j: s)), -1.0)", {FormulaSlot::bound, "", "-1.0", "", false, true}},
+};
+
+TEST(FormulaChange, TellsWhatIsOtherwise) {
+    for (const ChangedFormula& row : changed_formulas) {
+        SCOPED_TRACE(fmt::format("{} = {}", row.stage, row.formula));
+        const Beside both = beside(row.stage, row.formula);
+        const std::vector<ChangedSlot> changes =
+            changed_slots(both.program, both.declared, both.becomes, false);
+        ASSERT_EQ(changes.size(), 1U) << said_of(changes);
+        EXPECT_EQ(to_string(changes[0].slot), to_string(row.change.slot));
+        EXPECT_EQ(changes[0].was, row.change.was);
+        EXPECT_EQ(changes[0].becomes, row.change.becomes);
+        EXPECT_EQ(changes[0].where, row.change.where);
+        EXPECT_EQ(changes[0].is_in_sum, row.change.is_in_sum);
+        EXPECT_EQ(changes[0].is_after_sum, row.change.is_after_sum);
+    }
+}
+
+/// Of scores, the mask is a slot of its own, and so is what it puts there.
+TEST(FormulaChange, TellsTheMaskFromItsValue) {
+    const std::string score = "sum(d: q * k) * 0.25 + slope * j - slope * (i + seqlen_kv - seqlen_q) + bias";
+    const std::string mask = " where j <= i + seqlen_kv - seqlen_q else ";
+    const auto changes_with = [&](const std::string& formula) {
+        const Beside both = beside("s", formula);
+        return changed_slots(both.program, both.declared, both.becomes, false);
+    };
+    const std::vector<ChangedSlot> bare = changes_with(score);
+    ASSERT_EQ(bare.size(), 1U);
+    EXPECT_EQ(bare[0].slot, FormulaSlot::mask);
+    EXPECT_EQ(bare[0].was, "j <= i + seqlen_kv - seqlen_q");
+    const std::vector<ChangedSlot> moved =
+        changes_with(score + " where j <= i + seqlen_kv - seqlen_q + 1 else -inf");
+    ASSERT_EQ(moved.size(), 1U);
+    EXPECT_EQ(moved[0].slot, FormulaSlot::mask);
+    EXPECT_EQ(moved[0].was, "j <= i + seqlen_kv - seqlen_q");
+    EXPECT_EQ(moved[0].becomes, "j <= i + seqlen_kv - seqlen_q + 1");
+    const std::vector<ChangedSlot> shown = changes_with(score + mask + "-10000.0");
+    ASSERT_EQ(shown.size(), 1U);
+    EXPECT_EQ(shown[0].slot, FormulaSlot::masked);
+    EXPECT_EQ(shown[0].was, "-inf");
+    EXPECT_EQ(shown[0].becomes, "-10000.0");
 }
 
 }  // namespace

@@ -62,9 +62,9 @@ void draw_layers(App& app) {
 
 /// What the chosen one does, and where to look.
 void draw_chosen(App& app, const FoundCause& cause) {
-    text(app, std::string(cause.says));
+    text(app, says_of(cause));
     if (const std::string formula = formula_of(cause); !formula.empty()) text(app, formula);
-    text(app, fmt::format("look at: {}", cause.look_at), colours::accent);
+    text(app, fmt::format("look at: {}", look_at_of(cause)), colours::accent);
     if (cause.structural)
         return text(app,
                     fmt::format("The pattern tells right from wrong in {} of {} elements; their values "

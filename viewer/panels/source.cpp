@@ -13,7 +13,7 @@ namespace {
 void draw_look_at(App& app) {
     const FoundCause* const cause = chosen_cause(app);
     if (cause == nullptr || cause->legal || cause->stage != app.view.stage) return;
-    text(app, fmt::format("look at: {}", cause->look_at), colours::accent);
+    text(app, fmt::format("look at: {}", look_at_of(*cause)), colours::accent);
 }
 
 void draw_hooks(App& app, const std::vector<SourceLine>& hooks) {

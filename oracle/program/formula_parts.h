@@ -6,6 +6,9 @@
 
 namespace tilescope {
 
+/// Whether places are in a formula, and not numbers alone.
+bool takes_axis(const Program& program, int number);
+
 /// A factor, a term or a condition of a formula.
 struct FormulaPiece {
     int node = -1;
@@ -19,13 +22,20 @@ struct FormulaPart {
     ProgramOp joined_by = ProgramOp::chosen;
     std::vector<FormulaPiece> was{};
     std::vector<FormulaPiece> is{};
-    /// Of the factors that are numbers: all that is there over all that was.
+    /// Of the factors that are numbers: all that was, and all that is there over that.
+    double number = 1;
     double ratio = 1;
     /// Of the places that have it, or of those that have not; -1: all.
     int condition = -1;
     bool is_elsewhere = false;
     /// Nodes that the part stands in, what else is joined there, and what all of that is multiplied with.
     std::vector<int> around{};
+    bool is_in_sum = false;  ///< or in a maximum, of the formula as it was
+    /// The innermost `x where c else y` in whose c or y it is; -1: none.
+    int decided_by = -1;
+    /// The innermost comparison that it is in, of both formulas; -1: none.
+    int compared_was = -1;
+    int compared_is = -1;
 };
 
 /// What `becomes` has in place of `declared`; both are nodes of the program.

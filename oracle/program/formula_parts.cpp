@@ -1,11 +1,18 @@
-#include "oracle/causes/formula_parts.h"
+#include "oracle/program/formula_parts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
-#include "oracle/causes/formula_words.h"
 #include "oracle/program/build.h"
 
 namespace tilescope {
+
+bool takes_axis(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    return node.op == ProgramOp::axis ||
+           std::ranges::any_of(node.of, [&](int of) { return of >= 0 && takes_axis(program, of); });
+}
 
 namespace {
 
@@ -87,7 +94,10 @@ struct Difference {
         // A factor is of all that it multiplies, a term of itself.
         const std::vector<int>& within = by == ProgramOp::times ? beside : around;
         FormulaPart part{.joined_by = by};
-        if (by == ProgramOp::times) part.ratio = take_numbers(is) / take_numbers(was);
+        if (by == ProgramOp::times) {
+            part.number = take_numbers(was);
+            part.ratio = take_numbers(is) / part.number;
+        }
         const bool is_one_each = was.size() == 1 && is.size() == 1 && was[0].is_inverse == is[0].is_inverse;
         if (is_one_each && part.ratio == 1) {
             if (was[0].node >= 0 && is[0].node >= 0) find(was[0].node, is[0].node, within);
@@ -125,6 +135,11 @@ struct Difference {
         return node.op == ProgramOp::number && !node.is_whole;
     }
 
+    bool is_infinite(const ProgramNode& node) const {
+        if (node.op == ProgramOp::negative) return is_infinite(program.node(node.of[0]));
+        return node.op == ProgramOp::number && std::isinf(node.number);
+    }
+
     bool takes(int formula, int part) const {
         if (are_alike(program, formula, part)) return true;
         return std::ranges::any_of(program.node(formula).of,
@@ -145,6 +160,8 @@ struct Difference {
                    return one.node >= 0 && other.node >= 0 && one.is_inverse == other.is_inverse;
                });
     }
+
+    static bool is_reduction(ProgramOp op) { return op >= ProgramOp::sum && op <= ProgramOp::least; }
 
     void add_whole(int was, int is, const std::vector<int>& around) {
         parts.push_back({.was = {{was, false}}, .is = {{is, false}}, .around = around});
@@ -191,7 +208,7 @@ struct Difference {
             add_whole(one.of[0], is, around);
             return true;
         }
-        FormulaPart part{.joined_by = ProgramOp::both, .around = around};
+        FormulaPart part{.joined_by = ProgramOp::both, .around = around, .decided_by = was};
         collect(ProgramOp::both, one.of[1], false, part.was);
         parts.push_back(std::move(part));
         find(one.of[0], is, around);
@@ -206,7 +223,7 @@ struct Difference {
         }
         const ProgramNode& one = program.node(was);
         const ProgramNode& other = program.node(is);
-        if (is_real(other)) return add_whole(was, is, around);
+        if (is_real(other) || is_infinite(one)) return add_whole(was, is, around);
         std::vector<int> within = around;
         within.push_back(was);
         for (const ProgramOp by : {ProgramOp::both, ProgramOp::larger, ProgramOp::plus, ProgramOp::times}) {
@@ -235,7 +252,18 @@ struct Difference {
             return;
         }
         if (one.accumulation != other.accumulation) add_whole(was, is, around);
-        for (std::size_t i = 0; i < one.of.size(); ++i) find(one.of[i], other.of[i], within);
+        for (std::size_t i = 0; i < one.of.size(); ++i) {
+            const std::size_t before = parts.size();
+            find(one.of[i], other.of[i], within);
+            for (FormulaPart& part : std::span(parts).subspan(before)) {
+                part.is_in_sum = part.is_in_sum || is_reduction(one.op);
+                if (one.op == ProgramOp::chosen && i > 0 && part.decided_by < 0) part.decided_by = was;
+                if (one.op >= ProgramOp::less && one.op <= ProgramOp::unequal && part.compared_was < 0) {
+                    part.compared_was = was;
+                    part.compared_is = is;
+                }
+            }
+        }
     }
 };
 
