@@ -132,7 +132,8 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
     const bool is_beside = formula && (is_made_beside(*formula) || explains_other_stages(*formula));
     if ((!is_before && !is_beside) || leaves_unwritten(evidence, cause)) return false;
     // Of a formula its program says what follows, from stages as well that nobody records.
-    if (formula && cause.changes->size() == 1 && cause.scope == Scope::everywhere) {
+    const bool is_everywhere = cause.scope == Scope::everywhere || (formula && has_condition(*formula));
+    if (formula && cause.changes->size() == 1 && is_everywhere) {
         const Misfit misfit = misfit_of(evidence, change_in(formula, evidence.observed));
         const double most = (1 - enough_of_one) * double(evidence.wrong_elements);
         if (double(left_by(Scope::everywhere, misfit)) <= most && misfit.tells_values() &&

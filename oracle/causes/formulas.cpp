@@ -104,8 +104,12 @@ std::optional<Program> program_with(const FormulaChange& change, const Program& 
     if (!with) return std::nullopt;
     if (with->condition < 0) return std::move(with->program);
     const int stage = with->program.array_named(change.found_in->array(change.mistake.stage).name);
-    if (stage != with->stage || change.mistake.is_start) return std::nullopt;
     ProgramArray& array = with->program.arrays[std::size_t(stage)];
+    // The condition is of the places of the stage that it was seen in.
+    const bool are_same_places =
+        std::ranges::equal(array.indices, with->program.array(with->stage).indices,
+                           [&](int one, int other) { return are_alike(with->program, one, other); });
+    if (!are_same_places || change.mistake.is_start) return std::nullopt;
     array.value =
         ProgramBuilder(with->program).chosen(array.value, with->condition, declared.array(stage).value);
     return std::move(with->program);
@@ -120,8 +124,14 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Sta
     const std::shared_ptr<const MaybeProgram> known = program_of(world, change.merged_from);
     if (!*known) return tiles;
     const RecordedProgram& own = **known;
-    const std::optional<CarriedMistake> with = carried_to(change, own.program);
+    std::optional<CarriedMistake> with = carried_to(change, own.program);
     if (!with) return tiles;
+    if (with->condition >= 0 && with->stage != with->program.array_named(stage_info(stage).name)) {
+        // Its places are those of the stage that it was seen in.
+        std::optional<Program> whole = program_with(change, own.program);
+        if (!whole) return tiles;
+        *with = {std::move(*whole)};
+    }
     const ProgramCall call{with->program, own.call.sizes, own.call.extents, own.call.blocks, own.call.inputs};
     const int number = with->program.array_named(stage_info(stage).name);
     const ProgramArray& array = with->program.array(number);
@@ -424,6 +434,10 @@ bool hides_otherwise(const FormulaChange& change) {
 
 bool is_made_beside(const FormulaChange& change) {
     return !stage_from_name(change.found_in->array(change.mistake.stage).name);
+}
+
+bool has_condition(const FormulaChange& change) {
+    return change.mistake.condition >= 0;
 }
 
 bool explains_other_stages(const FormulaChange& change) {

@@ -28,6 +28,9 @@ bool hides_otherwise(const FormulaChange& change);
 /// Whether it is made in a stage that nobody records: others may take that which do not take the one that it was found in.
 bool is_made_beside(const FormulaChange& change);
 
+/// Whether it is in some places alone.
+bool has_condition(const FormulaChange& change);
+
 /// Whether it leaves what all other wrong stages stored as well.
 bool explains_other_stages(const FormulaChange& change);
 

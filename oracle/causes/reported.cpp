@@ -80,7 +80,8 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
         candidate.where.empty() ? where_told(found, evidence, report) : PlaceTold{"where " + candidate.where};
     if (!candidate.where.empty()) cause.scope = Scope::ruled;
     cause.where = where.text;
-    cause.bits = candidate.bits > 0 && found.scope == Scope::everywhere
+    // A formula has its own places in its length.
+    cause.bits = candidate.bits > 0 && (found.scope == Scope::everywhere || !candidate.where.empty())
                      ? candidate.bits
                      : bits_of(cause, where.is_vague, evidence);
     const auto& all = report.stage(evidence.observed).tally;

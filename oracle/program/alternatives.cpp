@@ -172,6 +172,21 @@ const std::vector<Alternative>& OtherIndices::of(int index, const AxisSet& fixed
     return found->second;
 }
 
+std::vector<Alternative> multiples_in_block(ProgramBuilder& build, const Program& program, int index) {
+    std::vector<Alternative> all;
+    const int along = program.axis_of(index);
+    if (along < 0 || program.axes[std::size_t(along)].block < 0) return all;
+    const int block = program.axes[std::size_t(along)].block;
+    const int first = build.of_two(ProgramOp::times, build.block_of(along), block);
+    for (const std::int64_t by : {2, 3, 4}) {
+        const int within = build.of_two(ProgramOp::times, build.whole(by), build.within_block(along));
+        const int is_inside = build.of_two(ProgramOp::less, within, block);
+        all.push_back(
+            {build.chosen(build.of_two(ProgramOp::plus, first, within), is_inside, build.whole(-1)), 2});
+    }
+    return all;
+}
+
 std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Program& program, int index) {
     std::vector<Alternative> all;
     for (std::size_t i = 0; i < program.axes.size(); ++i) {

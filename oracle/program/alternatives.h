@@ -45,6 +45,8 @@ class OtherIndices {
     ProgramBuilder& build_;
     std::map<std::tuple<int, unsigned long, int>, std::vector<Alternative>> found_{};
 };
+/// Multiples of the index within its block, which lead out of that: what stands there nobody knows.
+std::vector<Alternative> multiples_in_block(ProgramBuilder& build, const Program& program, int index);
 /// An index that is off by what two extents differ by.
 std::vector<Alternative> indices_off_by_extents(ProgramBuilder& build, const Program& program, int index);
 /// A tile of rows that are cut into blocks, whose rows and columns are exchanged, or whose rows have another length; none of a read that is not

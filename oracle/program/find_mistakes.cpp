@@ -29,8 +29,10 @@ constexpr double bits_of_other_stage = 2;
 /// One mistake is likelier than two: of what explains another wrong stage as well, or where the kernel left no number beside the numbers,
 /// the other one need not be described.
 constexpr double bits_of_second = 8;
-/// What it reads beyond an array, where another one may say what stands there.
+/// What it reads beyond an array, where another one may say what stands there; the more of it, the more that may say.
 constexpr double bits_of_open = 2;
+constexpr double bits_of_all_open = 56;
+constexpr double bits_of_within = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
 constexpr double bits_of_known_as_short = 3;
@@ -68,6 +70,7 @@ class MistakeSearch {
         // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
         const SolvedRewrites solved(searched_);
         std::vector<ProgramRewrite> of_all = solved.all();
+        add_within_blocks(of_all);
         add_unguarded(of_all);
         price(of_all);
         try_out(of_all);
@@ -106,9 +109,23 @@ class MistakeSearch {
         double saved = 0;  ///< bits of other mistakes that it leaves nothing to
         double left = 0;   ///< and that of elements which it leaves as they are
         bool depends_on_state = false;
+        bool is_in_places = false;  ///< that its formula does not say
 
         double bits() const { return mistake.bits - saved + left; }
     };
+
+    /// Of what is solved for few blocks are asked: an index may be that within the block.
+    void add_within_blocks(std::vector<ProgramRewrite>& rewrites) const {
+        const std::size_t count = rewrites.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            ProgramRewrite within = rewrites[i];
+            if (within.is_start) continue;
+            within.value = within_blocks(program_, program_.array(within.stage).value, within.value);
+            if (within.value == rewrites[i].value) continue;
+            within.bits += bits_of_within;
+            rewrites.push_back(std::move(within));
+        }
+    }
 
     /// The same without the condition that a number stands in place of the formula, as where a mask makes it 0: what the kernel
     /// computes there need not be that any more.
@@ -117,17 +134,31 @@ class MistakeSearch {
         const double bits_of_guard = searched_.sets_none_apart() ? 0 : 4;
         const std::size_t count = rewrites.size();
         for (std::size_t i = 0; i < count; ++i) {
-            const ProgramNode& declared = program_.node(program_.array(rewrites[i].stage).value);
-            const ProgramNode& is = program_.node(rewrites[i].value);
+            const ProgramNode declared = program_.node(program_.array(rewrites[i].stage).value);
+            const ProgramNode is = program_.node(rewrites[i].value);
             const bool is_guarded = declared.op == ProgramOp::chosen && is.op == ProgramOp::chosen &&
                                     declared.of[1] == is.of[1] && declared.of[2] == is.of[2] &&
                                     program_.node(is.of[2]).op == ProgramOp::number;
             if (!is_guarded || rewrites[i].is_start) continue;
             ProgramRewrite bare = rewrites[i];
-            bare.value = is.of[0];
+            // In the places that it is of, and no others.
+            const int stage = rewrites[i].stage;
+            const std::optional<FormulaWhere> out =
+                taken_out(program_, program_.array(stage).value, rewrites[i].value, axes_of(stage));
+            const bool is_kept = out && program_.node(out->value).op == ProgramOp::chosen;
+            bare.value = is_kept
+                             ? ProgramBuilder(program_).chosen(program_.node(out->value).of[0],
+                                                               out->condition, program_.array(stage).value)
+                             : is.of[0];
             bare.bits += bits_of_guard;
             rewrites.push_back(std::move(bare));
         }
+    }
+
+    std::vector<int> axes_of(int stage) const {
+        std::vector<int> axes;
+        for (const int index : program_.array(stage).indices) axes.push_back(program_.axis_of(index));
+        return axes;
     }
 
     /// What kernels are known to do otherwise, or may easily, in each formula.
@@ -286,15 +317,18 @@ class MistakeSearch {
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
         const double all = double(outcome.right + outcome.wrong + outcome.apart);
         mistake.healthy = double(outcome.right) / all;
-        if (outcome.open > 0) mistake.bits += bits_of_open;
+        const double open = double(outcome.open) / double(outcome.wrong);
+        if (open > 0) mistake.bits += bits_of_open + bits_of_all_open * open;
         std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
         double few = (1 - most_of_right) * double(outcome.right);
         if (share < most_of_wrong) few = std::max(few, broken_by_chance * double(outcome.wrong));
         if (double(outcome.broken.size() + outcome.right_open.size()) > few) {
-            const std::optional<FoundCondition> condition = condition_of(outcome);
             // What stands beyond an array may be multiplied with 0.
-            const bool is_everywhere = double(outcome.broken.size()) <= few &&
-                                       double(outcome.right_open.size()) <= most_open * double(outcome.right);
+            const bool is_everywhere =
+                double(outcome.broken.size()) <= few &&
+                double(outcome.right_open.size()) <= most_open_of_right * double(outcome.right);
+            const std::optional<FoundCondition> condition =
+                is_everywhere ? std::nullopt : condition_of(outcome);
             if (!condition && !is_everywhere) {
                 std::optional<Found> grown = where_a_state_grew(found, outcome);
                 if (!grown) return false;
@@ -302,6 +336,7 @@ class MistakeSearch {
                 return complete(found, share);
             }
             if (condition) {
+                found.is_in_places = true;
                 mistake.where = program_text(program_, condition->node);
                 mistake.condition = condition->node;
                 mistake.bits += condition->bits;
@@ -325,11 +360,18 @@ class MistakeSearch {
     void take_out_condition(Found& found) {
         ProgramMistake& mistake = found.mistake;
         const ProgramRewrite& rewrite = found.rewrite;
-        if (rewrite.stage != searched_.wrong() || rewrite.is_start || !rewrite.also.empty()) return;
+        if (rewrite.is_start || !rewrite.also.empty()) return;
         const ProgramArray& array = program_.array(rewrite.stage);
-        std::vector<int> axes;
-        for (const int index : array.indices) axes.push_back(program_.axis_of(index));
-        const std::optional<FormulaWhere> out = taken_out(program_, array.value, rewrite.value, axes);
+        const ProgramArray& wrong = program_.array(searched_.wrong());
+        // Of a stage that the wrong one takes element by element the places are the same.
+        const auto is_same = [&](int one, int other) { return are_alike(program_, one, other); };
+        const bool is_of_places =
+            rewrite.stage == searched_.wrong() ||
+            (std::ranges::equal(array.indices, wrong.indices, is_same) && array.over < 0 && wrong.over < 0 &&
+             straight_read(wrong.value, rewrite.stage) >= 0);
+        if (!is_of_places) return;
+        const std::optional<FormulaWhere> out =
+            taken_out(program_, array.value, rewrite.value, axes_of(rewrite.stage));
         if (!out) return;
         mistake.value = out->value;
         mistake.condition = ProgramBuilder(program_).both(mistake.condition, out->condition);
@@ -401,8 +443,7 @@ class MistakeSearch {
 
     std::optional<FoundCondition> condition_of(const std::vector<LabelledIndices>& places) {
         const ProgramArray& array = program_.array(searched_.wrong());
-        std::vector<int> axes;
-        for (const int index : array.indices) axes.push_back(program_.axis_of(index));
+        const std::vector<int> axes = axes_of(searched_.wrong());
         std::vector<int> by_block;
         if (array.over >= 0) by_block.push_back(array.over);
         ProgramBuilder build(program_);
@@ -449,7 +490,7 @@ class MistakeSearch {
 
     /// Whether it leaves what these stored. Much leaves all rows empty.
     bool explains_others(const Found& found) {
-        if (!found.mistake.where.empty()) return false;
+        if (found.is_in_places) return false;
         const auto is_more_than_empty = [&](const StageVerdict& other) {
             return is_wrong_behind(other, found.rewrite.stage) &&
                    std::ranges::any_of(other.worst,
@@ -472,7 +513,7 @@ class MistakeSearch {
             return other.stage != searched_.wrong() && other.outside == 0 && other.stage > stage &&
                    searched_.takes_part_in(stage, other.stage);
         });
-        if (stage == searched_.wrong() || !has_others || !found.mistake.where.empty()) return false;
+        if (stage == searched_.wrong() || !has_others || found.is_in_places) return false;
         const std::optional<ProgramReport> report = report_with(found);
         return report && std::ranges::any_of(report->stages, [&](const StageVerdict& verdict) {
                    return verdict.outside > 0 && report_.verdict_of(verdict.stage).outside == 0;

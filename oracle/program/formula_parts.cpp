@@ -251,6 +251,9 @@ struct Difference {
             add_whole(was, is, around);
             return;
         }
+        const auto is_kept = [&](std::size_t i) { return are_alike(program, one.of[i], other.of[i]); };
+        if (one.op == ProgramOp::chosen && !is_kept(0) && !is_kept(1) && !is_kept(2))
+            return add_whole(was, is, around);
         if (one.accumulation != other.accumulation) add_whole(was, is, around);
         for (std::size_t i = 0; i < one.of.size(); ++i) {
             const std::size_t before = parts.size();

@@ -1,6 +1,7 @@
 #include "oracle/program/place_conditions.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,41 @@ class TakingOut {
 std::optional<FormulaWhere> taken_out(Program& program, int declared, int becomes,
                                       std::span<const int> axes) {
     return TakingOut(program, axes).of(declared, becomes);
+}
+
+namespace {
+
+void collect_nodes(const Program& program, int number, std::set<int>& nodes) {
+    if (!nodes.insert(number).second) return;
+    for (const int of : program.node(number).of)
+        if (of >= 0) collect_nodes(program, of, nodes);
+}
+
+int within_blocks_but(Program& program, const std::set<int>& declared, int number) {
+    if (declared.contains(number)) return number;
+    ProgramBuilder build(program);
+    ProgramNode node = program.node(number);
+    if (node.op >= ProgramOp::less && node.op <= ProgramOp::unequal) {
+        const int along = program.axis_of(node.of[0]);
+        const bool is_cut = along >= 0 && program.axes[std::size_t(along)].block >= 0;
+        if (!is_cut || program.node(node.of[1]).op != ProgramOp::number) return number;
+        return build.of_two(node.op, build.within_block(along), node.of[1]);
+    }
+    bool is_other = false;
+    for (int& of : node.of) {
+        const int instead = of < 0 ? of : within_blocks_but(program, declared, of);
+        is_other = is_other || instead != of;
+        of = instead;
+    }
+    return is_other ? build.add(std::move(node)) : number;
+}
+
+}  // namespace
+
+int within_blocks(Program& program, int declared, int becomes) {
+    std::set<int> nodes;
+    collect_nodes(program, declared, nodes);
+    return within_blocks_but(program, nodes, becomes);
 }
 
 int where_they_differ(Program& program, int declared, int becomes, int condition) {

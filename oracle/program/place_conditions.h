@@ -17,6 +17,10 @@ struct FormulaWhere {
 /// without that, and the condition, which is one of these axes. nullopt: it says no such thing, or not of all parts in which it differs.
 std::optional<FormulaWhere> taken_out(Program& program, int declared, int becomes, std::span<const int> axes);
 
+/// `becomes`, in which the indices that its own conditions compare with numbers are those within the block: `j % block_n < 16` for
+/// `j < 16`. The same node where it has no such condition that `declared` has not.
+int within_blocks(Program& program, int declared, int becomes);
+
 /// What `becomes` is where a condition of the place holds, and `declared` elsewhere: said of the part in which they differ, but of a
 /// sum as a whole.
 int where_they_differ(Program& program, int declared, int becomes, int condition);

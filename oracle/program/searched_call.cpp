@@ -379,7 +379,8 @@ bool SearchedCall::explains_a_probe(int stage, double share) const {
         if (!outcome.explained.empty()) return true;
         if (is_of_all && outcome.unexplained + outcome.swallowed > 1) return false;
     }
-    return outcome.wrong == 0;
+    // What is read where nothing is known says nothing.
+    return outcome.unexplained + outcome.swallowed == 0;
 }
 
 RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, double share) const {

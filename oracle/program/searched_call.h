@@ -149,7 +149,8 @@ inline constexpr double enough_of_wrong = 0.2;
 inline constexpr double most_of_right = 0.998;
 /// Of what is wrong, as many right elements as one of two mistakes may leave so by chance.
 inline constexpr double broken_by_chance = 0.01;
-/// Of what was wrong, that may have been read where nothing is known.
-inline constexpr double most_open = 0.25;
+/// Of what was wrong, and of what was right, that may be read where nothing is known: an index twice as large leads half of a tile out of it.
+inline constexpr double most_open = 0.7;
+inline constexpr double most_open_of_right = 0.5;
 
 }  // namespace tilescope

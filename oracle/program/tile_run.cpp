@@ -59,6 +59,15 @@ struct OwnOrder {
     std::vector<std::int64_t> extents;
 };
 
+/// Whether a formula of a state takes that after the block, as of a row that was updated before.
+bool takes_own_result(const Program& program, int stage, int number) {
+    if (number < 0) return false;
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && node.what == stage && node.state == ProgramState::after) return true;
+    return std::ranges::any_of(node.of,
+                               [&](int operand) { return takes_own_result(program, stage, operand); });
+}
+
 OwnOrder own_order(const Program& program, int number, const AxisRanges& ranges, std::int64_t block) {
     OwnOrder order;
     order.tile = {.stage = number, .indices = {}, .block = block};
@@ -143,6 +152,9 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
         extents.push_back(range.count);
     }
     if (array.over >= 0) ranges[std::size_t(array.over)] = {block * call_.blocks[std::size_t(array.over)], 1};
+    const std::int64_t taken = array.over < 0 ? -1 : call_.block_in_order(array.over, array.backwards, block);
+    if (array.over >= 0 && takes_own_result(program_, number, array.value))
+        show_stored(number, ranges, block, stage.states[std::size_t(taken + 1)]);
     Numbers numbers = whole(Formulas(call_, view_, number, model_of(number)).at(array.value, ranges, block),
                             stage.axes, extents);
     if (array.dtype != Dtype::f32) {
@@ -153,7 +165,6 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
         }
     }
     settle(number, ranges, array.over < 0 ? -1 : block, numbers);
-    const std::int64_t taken = array.over < 0 ? -1 : call_.block_in_order(array.over, array.backwards, block);
     Numbers& kept = stage.states[std::size_t(taken + 1)];
     if (loop_axis >= 0 && array.over < 0)
         keep_part(numbers, ranges, stage, kept);
@@ -166,20 +177,34 @@ AxisRange TileRun::block_range(int axis, std::int64_t block) const {
     return {block * size, std::min(size, call_.extents[std::size_t(axis)] - block * size)};
 }
 
-/// Shows what is expected, and goes on from what the kernel stored.
-void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
-    const OwnOrder order = own_order(program_, number, ranges, block);
-    Numbers got = laid_out(numbers, order.axes, order.extents);
-    observe_(order.tile, {got.value, got.error});
-    if (options_.stored == nullptr || !options_.stored->has(number)) return;
+/// Whether anything of it was stored.
+bool TileRun::take_stored(const ProgramTile& tile, Numbers& got) const {
+    if (options_.stored == nullptr || !options_.stored->has(tile.stage)) return false;
     std::vector<char> known(got.value.size(), 0);
     std::vector<double> stored(got.value.size());
-    options_.stored->read(order.tile, stored, known);
+    options_.stored->read(tile, stored, known);
     for (std::size_t i = 0; i < known.size(); ++i) {
         if (known[i] == 0) continue;
         got.value[i] = stored[i];
         got.error[i] = 0;
     }
+    return true;
+}
+
+/// What other rows of a state hold already, after the block: as it was stored, and nothing is known of the rest.
+void TileRun::show_stored(int number, const AxisRanges& ranges, std::int64_t block, Numbers& state) const {
+    const OwnOrder order = own_order(program_, number, ranges, block);
+    Numbers got = laid_out(state, order.axes, order.extents);
+    if (take_stored(order.tile, got))
+        state = whole(laid_out(got, state.axes, state.extents), state.axes, state.extents);
+}
+
+/// Shows what is expected, and goes on from what the kernel stored.
+void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
+    const OwnOrder order = own_order(program_, number, ranges, block);
+    Numbers got = laid_out(numbers, order.axes, order.extents);
+    observe_(order.tile, {got.value, got.error});
+    if (!take_stored(order.tile, got)) return;
     numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }
 

@@ -37,6 +37,8 @@ class TileRun {
  private:
     void prepare(int number);
     void run_stage(int number, int loop_axis, std::int64_t block);
+    bool take_stored(const ProgramTile& tile, Numbers& got) const;
+    void show_stored(int number, const AxisRanges& ranges, std::int64_t block, Numbers& state) const;
     void settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const;
     AxisRange block_range(int axis, std::int64_t block) const;
 
