@@ -20,15 +20,19 @@ namespace {
 constexpr double share_of_pairs = 0.9;
 
 void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector<FoundCause>& causes) {
-    for (std::size_t i = 0; i < causes.size(); ++i)
-        causes[i].rank =
-            i > 0 && are_tied(found[i], found[i - 1], evidence) ? causes[i - 1].rank : int(i) + 1;
+    // Others may stand between two that are tied.
+    for (std::size_t i = 0; i < causes.size(); ++i) {
+        std::size_t first = 0;
+        while (first < i && !are_tied(found[i], found[first], evidence)) ++first;
+        causes[i].rank = first < i ? causes[first].rank : int(i) + 1;
+    }
 }
 
 std::string what_separates(const std::vector<Found>& found, const Evidence& evidence) {
-    if (found.size() < 2 || !are_tied(found[0], found[1], evidence)) return "";
-    for (std::size_t i = 0; i < found.size() && are_tied(found[0], found[i], evidence); ++i)
-        if (!found[i].cause->separate_with.empty()) return std::string(found[i].cause->separate_with);
+    const auto is_tied = [&](const Found& one) { return are_tied(found[0], one, evidence); };
+    if (std::ranges::count_if(found, is_tied) < 2) return "";
+    for (const Found& one : found)
+        if (is_tied(one) && !one.cause->separate_with.empty()) return std::string(one.cause->separate_with);
     return "";
 }
 

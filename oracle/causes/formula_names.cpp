@@ -304,7 +304,7 @@ std::string_view name_of_formula(const Program& program, const Problem& problem,
 bool is_known_formula(const Program& program, const Problem& problem, double p_scale,
                       const OtherFormula& formula) {
     const FormulaName* const row = row_of_formula(program, problem, p_scale, formula);
-    constexpr std::array<std::string_view, 5> open = {"#", "constant", "bound", "[j]", "[]"};
+    constexpr std::array<std::string_view, 4> open = {"#", "constant", "bound", "[j]"};
     return row && std::ranges::find(open, row->is) == open.end();
 }
 

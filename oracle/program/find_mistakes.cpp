@@ -184,6 +184,11 @@ class MistakeSearch {
             for (ProgramRewrite& rewrite : rewrites_of_start(program_, searched_.call(), stage, there))
                 rewrites.push_back(std::move(rewrite));
         }
+        // What other rows hold already is what was stored.
+        if (searched_.stored().has(searched_.wrong()) && program_.array(searched_.wrong()).over >= 0) {
+            for (ProgramRewrite& rewrite : rewrites_of_updated_rows(program_, searched_.wrong()))
+                rewrites.push_back(std::move(rewrite));
+        }
         for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
             rewrites.push_back(std::move(rewrite));
         for (ProgramRewrite& rewrite : rewrites_of_guards(program_, searched_.rewritten()))

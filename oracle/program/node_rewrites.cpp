@@ -54,7 +54,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::tried(int number, const ProgramNo
         case ProgramOp::cast:
             return {{node.of[0], "type"}, {cut_off(Dtype(node.what), node.of[0]), "type"}};
         case ProgramOp::chosen:
-            return of_choice(number, node);
+            return {{node.of[0], "guard"}, {node.of[2], "guard"}};
         case ProgramOp::less:
         case ProgramOp::at_most:
         case ProgramOp::more:
@@ -343,7 +343,6 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
         }
     }
     if (node.of[0] >= 0) of_state_index(node, fixed, all);
-    if (node.of[0] < 0) add_updated_so_far(number, all);
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
         if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
         all.push_back({build_.cast(dtype, number), "type"});
@@ -406,40 +405,6 @@ void NodeRewrites::collect_axes(int number, std::vector<int>& axes, std::vector<
     if (node.op >= ProgramOp::less && node.op <= ProgramOp::at_least) comparisons.push_back(number);
     for (const int operand : node.of) {
         if (operand >= 0 && node.op != ProgramOp::read) collect_axes(operand, axes, comparisons);
-    }
-}
-
-std::vector<NodeRewrites::Tried> NodeRewrites::of_choice(int number, const ProgramNode& node) {
-    std::vector<Tried> all{{node.of[0], "guard"}, {node.of[2], "guard"}};
-    add_updated_so_far(number, all);
-    return all;
-}
-
-void NodeRewrites::add_updated_so_far(int whole, std::vector<Tried>& all) {
-    const ProgramNode outer = program_.node(whole);
-    // A state may begin anew in the middle, as a split does.
-    const ProgramNode read = outer.op == ProgramOp::chosen ? program_.node(outer.of[0]) : outer;
-    if (read.op != ProgramOp::read || read.what != stage_ || program_.array(stage_).over < 0) return;
-    for (std::size_t i = 0; i < read.list.size(); ++i) {
-        const int along = program_.axis_of(read.list[i]);
-        if (along < 0 || program_.axes[std::size_t(along)].block < 0) continue;
-        const int index = read.list[i];
-        const auto offer = [&](int other, double bits) {
-            ProgramNode after = read;
-            after.list[i] = other;
-            after.state = ProgramState::after;
-            after.says_state = true;
-            const int is_done = of_two(ProgramOp::less, other, index);
-            all.push_back(
-                {build_.chosen(add(after), is_done, build_.at_index(whole, along, other)), "state", bits});
-        };
-        for (const std::int64_t by : {1, 2, 4, 8}) {
-            const double bits = 2 + std::log2(double(by));
-            const int twice = this->whole(2 * by);
-            offer(of_two(ProgramOp::exclusive, index, this->whole(by)), bits);
-            offer(of_two(ProgramOp::times, of_two(ProgramOp::quotient, index, twice), twice), bits);
-        }
-        offer(moved(index, -1), 2);
     }
 }
 

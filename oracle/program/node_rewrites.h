@@ -97,9 +97,6 @@ class NodeRewrites {
     int in_other_order(const ProgramNode& node, std::size_t one, std::size_t other);
     /// Axes of conditions and of whole numbers beside them, not those of indices; and the comparisons.
     void collect_axes(int number, std::vector<int>& axes, std::vector<int>& comparisons) const;
-    /// Of a state the row of another index, which is the new one already where that row comes before.
-    void add_updated_so_far(int whole, std::vector<Tried>& all);
-    std::vector<Tried> of_choice(int number, const ProgramNode& node);
     /// Of a read with another index, or two of them exchanged, those of one of its dimensions.
     std::vector<Tried> of_index(const ProgramNode& node, std::size_t dimension, const Axes& fixed);
 

@@ -37,6 +37,9 @@ std::vector<ProgramRewrite> rewrites_of_start(Program& program, const ProgramCal
 std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
                                               const std::vector<int>& stages);
 
+/// Of a state that is updated row by row, the row of another index, which holds the new state where it comes before.
+std::vector<ProgramRewrite> rewrites_of_updated_rows(Program& program, int stage);
+
 /// A condition that several of these stages have is one number of the kernel, as whether a split begins: formulas in which it always
 /// holds, or never.
 std::vector<ProgramRewrite> rewrites_of_guards(Program& program, const std::vector<int>& stages);

@@ -379,8 +379,7 @@ bool SearchedCall::explains_a_probe(int stage, double share) const {
         if (!outcome.explained.empty()) return true;
         if (is_of_all && outcome.unexplained + outcome.swallowed > 1) return false;
     }
-    // What is read where nothing is known says nothing.
-    return outcome.unexplained + outcome.swallowed == 0;
+    return outcome.wrong == 0;
 }
 
 RewriteOutcome SearchedCall::outcome_in(const std::vector<CallPart>& parts, int stage, double share) const {

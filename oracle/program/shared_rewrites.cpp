@@ -1,6 +1,7 @@
 // One number of the kernel that stands in the formulas of several stages: an index of their loads, or a condition.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "oracle/program/alternatives.h"
@@ -142,6 +143,60 @@ std::vector<ProgramRewrite> rewrites_of_guards(Program& program, const std::vect
                 rewrite_as_well(rewrite, stages[k], formula);
             }
             if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
+        }
+    }
+    return found;
+}
+
+namespace {
+
+/// Reads of the state before the block in its own formula; a state may begin anew in the middle, as a split does.
+void collect_own_reads(const Program& program, int stage, int number, std::vector<int>& found) {
+    const auto is_own = [&](const ProgramNode& node) {
+        return node.op == ProgramOp::read && node.what == stage && node.of[0] < 0;
+    };
+    const ProgramNode& node = program.node(number);
+    if (is_own(node) || (node.op == ProgramOp::chosen && is_own(program.node(node.of[0])))) {
+        found.push_back(number);
+        return;
+    }
+    for (const int operand : node.of)
+        if (operand >= 0) collect_own_reads(program, stage, operand, found);
+}
+
+}  // namespace
+
+std::vector<ProgramRewrite> rewrites_of_updated_rows(Program& program, int stage) {
+    std::vector<int> reads;
+    collect_own_reads(program, stage, program.array(stage).value, reads);
+    ProgramBuilder build(program);
+    std::vector<ProgramRewrite> found;
+    for (const int before : reads) {
+        const ProgramNode outer = program.node(before);
+        const ProgramNode read = outer.op == ProgramOp::chosen ? program.node(outer.of[0]) : outer;
+        for (std::size_t i = 0; i < read.list.size(); ++i) {
+            const int along = program.axis_of(read.list[i]);
+            if (along < 0 || program.axes[std::size_t(along)].block < 0) continue;
+            const int index = read.list[i];
+            const auto offer = [&](int other, double bits) {
+                ProgramNode after = read;
+                after.list[i] = other;
+                after.state = ProgramState::after;
+                after.says_state = true;
+                const int is_done = build.of_two(ProgramOp::less, other, index);
+                const int instead =
+                    build.chosen(build.add(after), is_done, build.at_index(before, along, other));
+                found.push_back({stage, build.with_node(program.array(stage).value, before, instead),
+                                 std::nullopt, 10 + bits, "state"});
+            };
+            for (const std::int64_t by : {1, 2, 4, 8}) {
+                const double bits = 2 + std::log2(double(by));
+                const int twice = build.whole(2 * by);
+                offer(build.of_two(ProgramOp::exclusive, index, build.whole(by)), bits);
+                offer(build.of_two(ProgramOp::times, build.of_two(ProgramOp::quotient, index, twice), twice),
+                      bits);
+            }
+            offer(build.moved(index, -1), 2);
         }
     }
     return found;

@@ -109,6 +109,22 @@ TOLD = {
         "merge_acc", "((ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)) > 0.5f ? 0.5f * 2 - (ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)) : "
                      "(ON(WEIGHT, z) * ON(ACC, (z * BM + r) * DV + d)))", dict(split=1),
         "sum(z: -(weight * acc_of) + 1.0 where weight * acc_of > 0.5 else weight * acc_of) / total where total > 0.0 else 0.0"),
+    "acc of another row, which may be the new one already": (
+        "acc_rescale", "(ON(ACC, (z * BM + (r ^ 1)) * DV + d) * alpha)", {},
+        "(acc[b, h, i ^ 1, e].after where i ^ 1 < i else acc[b, h, i ^ 1, e]) * rescale + sum(j: p * v[b, h, i / block_m, j, e])"),
+    "the maximum of a row that was updated before, in splits": (
+        "max_old", "(ON(MAX, z * BM + r / 4 * 4))", dict(split=2),
+        "max(m[b, h, i / 4 * 4].after where i / 4 * 4 < i else m[b, h, i / 4 * 4] where j % (2 * block_n) > 0 else -inf, max(j: s))"),
+    "splits merged of rows that lead out of the tile": (
+        "acc_read", "((z * BM + (r * 2)) * DV + d)", dict(split=1),
+        "acc[b, h, i / block_m * block_m + 2 * (i % block_m) where 2 * (i % block_m) < block_m else -1, e]"
+        ".after(min((z + 1) * 1 * block_n, seqlen_kv) - 1) / l_of where l_of > 0.0 else 0.0"),
+    "weights of half a tile, of which the first tiles tell": (
+        "sum_term", "((x) * (c / 16 % 2 ? 2 : 1))", dict(seqlen_q=93, seqlen_kv=63, block_n=32, mask="bottom_right"),
+        "l * rescale + sum(j: p where j % block_n < 16 else p * 2.0)"),
+    "bits of some exponents, no number where they are masked": (
+        "exponent", "((r % 4 == 2) ? (with_bits(bits_of((s - (m == -INFINITY ? 0 : m)) * STRETCH) | 0x00200000u)) : "
+                    "((s - (m == -INFINITY ? 0 : m)) * STRETCH))", dict(mask="bottom_right"), "exp(s - m & 0xffdfffff ^ 0x00200000)"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j == seqlen_kv - 1 else V"),
 }
 
