@@ -217,8 +217,19 @@ struct Named {
     }
 };
 
-/// The smallest parts that stand in each other's place as they are written.
-void collect_changed(const Program& program, int was, int is, std::vector<std::string>& texts) {
+/// Whether the states that it takes, if any, are those before the block.
+bool takes_states_before(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && program.array(node.what).over >= 0 &&
+        node.state != ProgramState::before)
+        return false;
+    return std::ranges::all_of(node.of, [&](int of) { return of < 0 || takes_states_before(program, of); });
+}
+
+/// The smallest parts that stand in each other's place as they are written; `unsaid`: the same program, which does not say that a state
+/// is the one before the block, as the formula of that state does not.
+void collect_changed(const Program& program, const Program& unsaid, int was, int is,
+                     std::vector<std::string>& texts) {
     if (was == is || was < 0 || is < 0) return;
     const ProgramNode& one = program.node(was);
     const ProgramNode& other = program.node(is);
@@ -226,18 +237,24 @@ void collect_changed(const Program& program, int was, int is, std::vector<std::s
                           one.list == other.list && one.number == other.number &&
                           one.accumulation == other.accumulation;
     if (!is_alike) {
-        if (!are_alike(program, was, is))
-            texts.push_back(part_text(program, was) + " -> " + part_text(program, is));
+        if (are_alike(program, was, is)) return;
+        const bool are_before = takes_states_before(program, was) && takes_states_before(program, is);
+        const Program& said = are_before ? unsaid : program;
+        texts.push_back(part_text(said, was) + " -> " + part_text(said, is));
         return;
     }
-    for (std::size_t i = 0; i < one.of.size(); ++i) collect_changed(program, one.of[i], other.of[i], texts);
+    for (std::size_t i = 0; i < one.of.size(); ++i)
+        collect_changed(program, unsaid, one.of[i], other.of[i], texts);
 }
 
 }  // namespace
 
 std::vector<std::string> changed_parts(const Program& program, int declared, int becomes) {
     std::vector<std::string> texts;
-    collect_changed(program, declared, becomes, texts);
+    Program unsaid = program;
+    for (ProgramNode& node : unsaid.nodes)
+        if (node.op == ProgramOp::read && node.state == ProgramState::before) node.says_state = false;
+    collect_changed(program, unsaid, declared, becomes, texts);
     std::ranges::sort(texts);
     const auto doubled = std::ranges::unique(texts);
     texts.erase(doubled.begin(), doubled.end());

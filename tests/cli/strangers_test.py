@@ -38,6 +38,9 @@ ALONE = {
     "scores that are hidden by less": ("mask_value", "(x - 4.0f)", dict(window=(46, 10), scores="raw", seqlen_q=44, seqlen_kv=60, batch=2)),
     "a factor that is squared, in l and acc": ("rescale", "(old == -INFINITY ? 0 : EXP((old - m) * STRETCH * 2))", {}),
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
+    "the maximum of another row, which the factor takes as well": (
+        "max_old", "((t == (NK - 1) / BN) ? (ON(MAX, z * BM)) : (ON(MAX, z * BM + r)))", {}),
+    "P rounded before its sum, in the last batch entry": ("p_value", "((b == B - 1) ? (narrow(EXP(x), INT8)) : (EXP(x)))", dict(batch=2)),
     "a sum that o and lse take": ("merge_sum", "((ON(WEIGHT, z) * ON(SUM, (z * BM + r) * LANES + lane)) * (float)D)", {}),
 }
 
