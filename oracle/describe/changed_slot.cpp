@@ -22,8 +22,7 @@ constexpr SlotWords words[] = {
      "what the state is set to before the loop", "what the state is set to before the loop",
      "what the state is set to before the loop"},
     {"index", "reads {0} in place of {1}", "reads {0} as well", "does not read {1}",
-     "the address that is read from", "the address that the loop of the sum reads from",
-     "the address that is read from"},
+     "the index that is read at", "the index that the loop of the sum reads at", "the index that is read at"},
     {"mask", "keeps elements where {0}, not where {1}", "keeps elements only where {0} as well",
      "keeps elements where {1} does not hold", "the condition of the mask", "the condition of the mask",
      "the condition of the mask"},
@@ -45,7 +44,8 @@ constexpr SlotWords words[] = {
      "does not take the maximum with {1}", "what the maximum is taken of", "what the maximum is taken of",
      "what the maximum is taken of"},
     {"type", "has {0} in place of {1}", "has {0}", "does not have {1}", "the type that the value is in",
-     "the type that each term is in, and that of the accumulator", "the type that the result is stored in"},
+     "the type that each term is in, and that of the accumulator",
+     "the types of the accumulator and of the result"},
     {"value", "has {0} in place of {1}", "has {0}", "does not have {1}", "the line that computes the value",
      "what the loop of the sum makes of each term",
      "what is done with what the loop of the sum leaves, and its store"},
@@ -61,7 +61,15 @@ std::string sentence_of(const ChangedSlot& change) {
                                   : change.was.empty()              ? how.added
                                   : change.becomes.empty()          ? how.missing
                                                                     : how.replaced;
-    std::string text = fmt::format(fmt::runtime(form), change.becomes, change.was);
+    std::string becomes = change.becomes;
+    std::string was = change.was;
+    // A sum that something is made of need not be said twice.
+    const std::size_t at = becomes.find(was);
+    if (change.slot >= FormulaSlot::type && change.is_after_sum && at != std::string::npos) {
+        becomes.replace(at, was.size(), "the value");
+        was = "the value";
+    }
+    std::string text = fmt::format(fmt::runtime(form), becomes, was);
     const bool tells_sum = change.slot > FormulaSlot::range || change.slot == FormulaSlot::index ||
                            change.slot == FormulaSlot::guard;
     if (tells_sum && change.is_in_sum) text += " in its sum";

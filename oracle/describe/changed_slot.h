@@ -31,7 +31,7 @@ struct ChangedSlot {
     std::string becomes{};      ///< empty: nothing stands there
     std::string where{};        ///< condition within the formula; empty: wherever it is computed
     bool is_in_sum = false;     ///< it is done to each term of a sum, or of a maximum
-    bool is_after_sum = false;  ///< the formula has one, and it is done to what that leaves
+    bool is_after_sum = false;  ///< it is done to what a sum leaves
 
     bool operator==(const ChangedSlot&) const = default;
 };

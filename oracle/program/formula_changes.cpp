@@ -35,6 +35,14 @@ const ProgramNode* read_in(const Program& program, int number) {
     return node.op == ProgramOp::read ? &node : nullptr;
 }
 
+constexpr std::string_view the_value = "the value";
+
+/// In place of the formula of it.
+void put_value(const std::string& formula, std::string& text) {
+    for (std::size_t at = text.find(formula); at != std::string::npos; at = text.find(formula, at))
+        text.replace(at, formula.size(), the_value);
+}
+
 struct Changes {
     const Program& program;
     int declared;
@@ -97,19 +105,22 @@ struct Changes {
     std::string shortened(std::string text) const {
         const ProgramNode& node = program.node(declared);
         if (node.op == ProgramOp::read) return text;
-        const auto put_it = [&](int formula) {
-            const std::string whole = part_text(program, formula);
-            for (std::size_t at = text.find(whole); at != std::string::npos; at = text.find(whole, at))
-                text.replace(at, whole.size(), "the value");
-        };
-        put_it(declared);
-        if (node.op == ProgramOp::chosen && has_reduction(program, node.of[0])) put_it(node.of[0]);
+        put_value(part_text(program, declared), text);
+        if (node.op == ProgramOp::chosen && has_reduction(program, node.of[0]))
+            put_value(part_text(program, node.of[0]), text);
         return text;
+    }
+
+    /// Whether it is done to what a sum leaves, and not beside that.
+    bool is_made_of_sum(const FormulaPart& part, FormulaSlot slot) const {
+        if (slot < FormulaSlot::factor) return false;
+        if (part.joined_in >= 0) return has_reduction(program, part.joined_in);
+        return part.was.size() == 1 && part.was[0].node >= 0 && has_reduction(program, part.was[0].node);
     }
 
     ChangedSlot told(const FormulaPart& part) const {
         ChangedSlot change{.slot = slot_of(part), .is_in_sum = part.is_in_sum};
-        change.is_after_sum = !part.is_in_sum && has_reduction(program, declared);
+        change.is_after_sum = !part.is_in_sum && is_made_of_sum(part, change.slot);
         // A factor that is there as well is said shorter than both products.
         const bool is_beside =
             part.joined_by == ProgramOp::times && part.ratio != 1 && part.number != 1 &&

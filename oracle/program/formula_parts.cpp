@@ -93,7 +93,7 @@ struct Difference {
         beside.insert(beside.end(), common.begin(), common.end());
         // A factor is of all that it multiplies, a term of itself.
         const std::vector<int>& within = by == ProgramOp::times ? beside : around;
-        FormulaPart part{.joined_by = by};
+        FormulaPart part{.joined_by = by, .joined_in = one};
         if (by == ProgramOp::times) {
             part.number = take_numbers(was);
             part.ratio = take_numbers(is) / part.number;
@@ -124,7 +124,10 @@ struct Difference {
             return !piece.is_inverse && piece.node >= 0 && are_alike(program, piece.node, *term);
         };
         if (term == terms.end() || !std::ranges::all_of(again, is_it)) return false;
-        FormulaPart part{.joined_by = ProgramOp::times, .ratio = 1 + double(again.size()), .around = around};
+        FormulaPart part{.joined_by = ProgramOp::times,
+                         .ratio = 1 + double(again.size()),
+                         .around = around,
+                         .joined_in = *term};
         part.around.push_back(*term);
         parts.push_back(std::move(part));
         return true;

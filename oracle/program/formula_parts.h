@@ -30,6 +30,7 @@ struct FormulaPart {
     bool is_elsewhere = false;
     /// Nodes that the part stands in, what else is joined there, and what all of that is multiplied with.
     std::vector<int> around{};
+    int joined_in = -1;      ///< the product or sum as it was whose pieces these are
     bool is_in_sum = false;  ///< or in a maximum, of the formula as it was
     /// The innermost `x where c else y` in whose c or y it is; -1: none.
     int decided_by = -1;

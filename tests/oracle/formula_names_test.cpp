@@ -265,7 +265,7 @@ const ChangedFormula changed_formulas[] = {
     {"acc",
      "(acc.before * rescale + sum(j: bf16(p) * V)) * 2.0",
      {FormulaSlot::factor, "", "2", "", false, true}},
-    {"acc", "acc.before + sum(j: bf16(p) * V)", {FormulaSlot::factor, "rescale", "", "", false, true}},
+    {"acc", "acc.before + sum(j: bf16(p) * V)", {FormulaSlot::factor, "rescale", "", "", false, false}},
     {"acc",
      "acc.before * rescale + sum(j: bf16(p) * V * 3.0)",
      {FormulaSlot::factor, "", "3", "", true, false}},
