@@ -53,14 +53,6 @@ bool is_named(std::string_view name, std::string_view word) {
     return word.ends_with('*') ? name.starts_with(word.substr(0, word.size() - 1)) : name == word;
 }
 
-}  // namespace
-
-bool is_comparison(ProgramOp op) {
-    return op >= ProgramOp::less && op <= ProgramOp::unequal;
-}
-
-namespace {
-
 /// The rest of an axis by its own block.
 bool is_within_block(const Program& program, const ProgramNode& rest) {
     const int of = program.axis_of(rest.of[0]);

@@ -17,7 +17,6 @@ std::string_view next_word(std::string_view& words);
 std::vector<std::string_view> words_of(std::string_view text);
 bool has_word(std::string_view words, std::string_view word);
 
-bool is_comparison(ProgramOp op);
 /// Of an index that has to be smaller.
 bool is_upper(ProgramOp op);
 /// Q, K, V and dO, as inputs are called.

@@ -36,7 +36,7 @@ struct ChangedSlot {
     bool operator==(const ChangedSlot&) const = default;
 };
 
-/// "reads p[b, h, i ^ 4, j] in place of p; adds 1.0 after the sum".
+/// "reads p[b, h, i ^ 4, j] in place of p; adds 1.0 after its loop".
 std::string said_of(std::span<const ChangedSlot> changes);
 
 /// What to look at in the kernel; empty: of none.

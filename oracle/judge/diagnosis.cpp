@@ -73,6 +73,10 @@ bool is_said_by_slots(const FoundCause& cause) {
 
 std::string headline_of(const FoundCause& cause) {
     if (is_said_by_slots(cause)) return fmt::format("{} ({})", cause.name, said_of(cause.slots));
+    return label_of(cause);
+}
+
+std::string label_of(const FoundCause& cause) {
     return is_formula(cause) ? std::string(cause.name) : title_of(cause);
 }
 

@@ -176,8 +176,11 @@ std::string record_text(const std::vector<Stage>& stages);
 /// "diagonal_shifted (columns 1)", "score_constant (s 2.0 * sum(d: q * k))".
 std::string title_of(const FoundCause& cause);
 
-/// As title_of(), but without the formula: "score_constant", "formula (adds 1.0 after its sum)".
+/// As title_of(), but without the formula: "score_constant", "formula (adds 1.0 after its loop)".
 std::string headline_of(const FoundCause& cause);
+
+/// The same where says_of() stands beside it: "formula".
+std::string label_of(const FoundCause& cause);
 
 /// "s = 2.0 * sum(d: q * k)": what headline_of() leaves out, else "".
 std::string formula_of(const FoundCause& cause);

@@ -28,6 +28,20 @@ bool are_alike(const Program& program, int one, int other) {
     return true;
 }
 
+bool is_reduction(ProgramOp op) {
+    return op == ProgramOp::sum || op == ProgramOp::most || op == ProgramOp::least;
+}
+
+bool is_comparison(ProgramOp op) {
+    return op >= ProgramOp::less && op <= ProgramOp::unequal;
+}
+
+bool is_infinite(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::negative) return is_infinite(program, node.of[0]);
+    return node.op == ProgramOp::number && std::isinf(node.number);
+}
+
 int ProgramBuilder::add(ProgramNode node) {
     program_.nodes.push_back(std::move(node));
     return int(program_.nodes.size()) - 1;
@@ -242,8 +256,7 @@ int ProgramBuilder::with_node(int formula, int node, int instead) {
 int ProgramBuilder::with_axes(int number, const std::function<int(int axis, int node)>& index_of) {
     ProgramNode node = program_.node(number);
     if (node.op == ProgramOp::axis) return index_of(node.what, number);
-    const bool has_own =
-        node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
+    const bool has_own = is_reduction(node.op);
     const auto of_others = [&](int axis, int at) {
         return std::ranges::find(node.list, axis) == node.list.end() ? index_of(axis, at) : at;
     };

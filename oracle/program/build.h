@@ -12,6 +12,13 @@ namespace tilescope {
 /// Whether two formulas of a program compute the same in the same way.
 bool are_alike(const Program& program, int one, int other);
 
+/// A sum, a maximum or a minimum along axes.
+bool is_reduction(ProgramOp op);
+/// Of two numbers, which order they are in, or whether they are the same.
+bool is_comparison(ProgramOp op);
+/// A number that is, of either sign.
+bool is_infinite(const Program& program, int number);
+
 /// Adds nodes to a program, whose formulas stay as they are.
 class ProgramBuilder {
  public:

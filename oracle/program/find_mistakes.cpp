@@ -14,6 +14,7 @@
 #include "oracle/program/conditions.h"
 #include "oracle/program/fitted_numbers.h"
 #include "oracle/program/grown_state.h"
+#include "oracle/program/offered_rewrites.h"
 #include "oracle/program/place_conditions.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/rewritten.h"
@@ -32,7 +33,6 @@ constexpr double bits_of_second = 8;
 /// What it reads beyond an array, where another one may say what stands there; the more of it, the more that may say.
 constexpr double bits_of_open = 2;
 constexpr double bits_of_all_open = 56;
-constexpr double bits_of_within = 2;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
 constexpr double bits_of_known_as_short = 3;
@@ -70,8 +70,7 @@ class MistakeSearch {
         // What was solved for mostly is it, and how long that is bounds what else is worth a replay.
         const SolvedRewrites solved(searched_);
         std::vector<ProgramRewrite> of_all = solved.all();
-        add_within_blocks(of_all);
-        add_unguarded(of_all);
+        add_variants(searched_, of_all);
         price(of_all);
         try_out(of_all);
         if (found_.empty()) {
@@ -82,7 +81,7 @@ class MistakeSearch {
             price(fitted);
             try_out(fitted);
         }
-        std::vector<ProgramRewrite> rewrites = listed();
+        std::vector<ProgramRewrite> rewrites = listed_rewrites(searched_);
         price(rewrites);
         try_out(rewrites);
         if (found_.empty() && searched_.options().tells_parts && !is_cut_off_) {
@@ -113,105 +112,6 @@ class MistakeSearch {
 
         double bits() const { return mistake.bits - saved + left; }
     };
-
-    /// Of what is solved for few blocks are asked: an index may be that within the block.
-    void add_within_blocks(std::vector<ProgramRewrite>& rewrites) const {
-        const std::size_t count = rewrites.size();
-        for (std::size_t i = 0; i < count; ++i) {
-            ProgramRewrite within = rewrites[i];
-            if (within.is_start) continue;
-            within.value = within_blocks(program_, program_.array(within.stage).value, within.value);
-            if (within.value == rewrites[i].value) continue;
-            within.bits += bits_of_within;
-            rewrites.push_back(std::move(within));
-        }
-    }
-
-    /// The same without the condition that a number stands in place of the formula, as where a mask makes it 0: what the kernel
-    /// computes there need not be that any more.
-    void add_unguarded(std::vector<ProgramRewrite>& rewrites) const {
-        // Without the condition it may be no number.
-        const double bits_of_guard = searched_.sets_none_apart() ? 0 : 4;
-        const std::size_t count = rewrites.size();
-        for (std::size_t i = 0; i < count; ++i) {
-            const ProgramNode declared = program_.node(program_.array(rewrites[i].stage).value);
-            const ProgramNode is = program_.node(rewrites[i].value);
-            const bool is_guarded = declared.op == ProgramOp::chosen && is.op == ProgramOp::chosen &&
-                                    declared.of[1] == is.of[1] && declared.of[2] == is.of[2] &&
-                                    program_.node(is.of[2]).op == ProgramOp::number;
-            if (!is_guarded || rewrites[i].is_start) continue;
-            ProgramRewrite bare = rewrites[i];
-            // In the places that it is of, and no others.
-            const int stage = rewrites[i].stage;
-            const std::optional<FormulaWhere> out =
-                taken_out(program_, program_.array(stage).value, rewrites[i].value, axes_of(stage));
-            const bool is_kept = out && program_.node(out->value).op == ProgramOp::chosen;
-            bare.value = is_kept
-                             ? ProgramBuilder(program_).chosen(program_.node(out->value).of[0],
-                                                               out->condition, program_.array(stage).value)
-                             : is.of[0];
-            bare.bits += bits_of_guard;
-            rewrites.push_back(std::move(bare));
-        }
-    }
-
-    std::vector<int> axes_of(int stage) const {
-        std::vector<int> axes;
-        for (const int index : program_.array(stage).indices) axes.push_back(program_.axis_of(index));
-        return axes;
-    }
-
-    /// What kernels are known to do otherwise, or may easily, in each formula.
-    std::vector<ProgramRewrite> listed() {
-        std::vector<bool> there(program_.arrays.size());
-        for (std::size_t i = 0; i < there.size(); ++i)
-            there[i] = !program_.arrays[i].is_stage || searched_.known().contains(int(i));
-        for (const int stage : searched_.rewritten()) there[std::size_t(stage)] = true;
-        std::vector<ProgramRewrite> rewrites;
-        // Of as short ones those of the stage itself first.
-        for (const int stage : searched_.rewritten() | std::views::reverse) {
-            if (is_copy(stage)) continue;
-            for (ProgramRewrite& rewrite : rewrites_of(program_, searched_.call(), stage, there))
-                rewrites.push_back(std::move(rewrite));
-        }
-        for (const auto& [stage, stored] : searched_.known()) {
-            const auto takes_it = [&, of = stage](int reader) {
-                return reads(program_, program_.array(reader).value, of);
-            };
-            const bool begins_it = program_.array(stage).over >= 0 && stage < searched_.wrong() &&
-                                   std::ranges::any_of(searched_.rewritten(), takes_it);
-            if (!begins_it) continue;
-            for (ProgramRewrite& rewrite : rewrites_of_start(program_, searched_.call(), stage, there))
-                rewrites.push_back(std::move(rewrite));
-        }
-        // What other rows hold already is what was stored.
-        if (searched_.stored().has(searched_.wrong()) && program_.array(searched_.wrong()).over >= 0) {
-            for (ProgramRewrite& rewrite : rewrites_of_updated_rows(program_, searched_.wrong()))
-                rewrites.push_back(std::move(rewrite));
-        }
-        for (ProgramRewrite& rewrite : rewrites_of_loads(program_, searched_.call(), searched_.rewritten()))
-            rewrites.push_back(std::move(rewrite));
-        for (ProgramRewrite& rewrite : rewrites_of_guards(program_, searched_.rewritten()))
-            rewrites.push_back(std::move(rewrite));
-        std::erase_if(rewrites, [&](const ProgramRewrite& rewrite) { return widens_a_choice(rewrite); });
-        return rewrites;
-    }
-
-    /// Whether it leaves the kernel more to choose, by one end of it: much is within that.
-    bool widens_a_choice(const ProgramRewrite& rewrite) const {
-        const ProgramNode& declared = program_.node(program_.array(rewrite.stage).value);
-        const ProgramNode& is = program_.node(rewrite.value);
-        if (declared.op != ProgramOp::between || is.op != ProgramOp::between || rewrite.is_start)
-            return false;
-        return are_alike(program_, declared.of[0], is.of[0]) || are_alike(program_, declared.of[1], is.of[1]);
-    }
-
-    /// Whether it is another stage that is rewritten as well, as it is.
-    bool is_copy(int stage) const {
-        const ProgramNode& node = program_.node(program_.array(stage).value);
-        return stage != searched_.wrong() && node.op == ProgramOp::read &&
-               std::ranges::find(searched_.rewritten(), node.what) != searched_.rewritten().end();
-    }
 
     RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
         if (elements_computed() - begun_ > searched_.options().searched_elements) {
@@ -376,7 +276,7 @@ class MistakeSearch {
              straight_read(wrong.value, rewrite.stage) >= 0);
         if (!is_of_places) return;
         const std::optional<FormulaWhere> out =
-            taken_out(program_, array.value, rewrite.value, axes_of(rewrite.stage));
+            taken_out(program_, array.value, rewrite.value, axes_of(program_, rewrite.stage));
         if (!out) return;
         mistake.value = out->value;
         mistake.condition = ProgramBuilder(program_).both(mistake.condition, out->condition);
@@ -448,7 +348,7 @@ class MistakeSearch {
 
     std::optional<FoundCondition> condition_of(const std::vector<LabelledIndices>& places) {
         const ProgramArray& array = program_.array(searched_.wrong());
-        const std::vector<int> axes = axes_of(searched_.wrong());
+        const std::vector<int> axes = axes_of(program_, searched_.wrong());
         std::vector<int> by_block;
         if (array.over >= 0) by_block.push_back(array.over);
         ProgramBuilder build(program_);

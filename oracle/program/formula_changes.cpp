@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "oracle/program/build.h"
 #include "oracle/program/formula_parts.h"
@@ -12,19 +11,13 @@ namespace tilescope {
 
 namespace {
 
-bool is_infinite(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::negative) return is_infinite(program, node.of[0]);
-    return node.op == ProgramOp::number && std::isinf(node.number);
-}
-
 bool is_number(const Program& program, int number, double value) {
     return program.node(number).op == ProgramOp::number && program.node(number).number == value;
 }
 
 bool has_reduction(const Program& program, int number) {
     const ProgramNode& node = program.node(number);
-    return (node.op >= ProgramOp::sum && node.op <= ProgramOp::least) ||
+    return is_reduction(node.op) ||
            std::ranges::any_of(node.of, [&](int of) { return of >= 0 && has_reduction(program, of); });
 }
 

@@ -1,7 +1,6 @@
 #include "oracle/program/formula_parts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "oracle/program/build.h"
@@ -138,11 +137,6 @@ struct Difference {
         return node.op == ProgramOp::number && !node.is_whole;
     }
 
-    bool is_infinite(const ProgramNode& node) const {
-        if (node.op == ProgramOp::negative) return is_infinite(program.node(node.of[0]));
-        return node.op == ProgramOp::number && std::isinf(node.number);
-    }
-
     bool takes(int formula, int part) const {
         if (are_alike(program, formula, part)) return true;
         return std::ranges::any_of(program.node(formula).of,
@@ -163,8 +157,6 @@ struct Difference {
                    return one.node >= 0 && other.node >= 0 && one.is_inverse == other.is_inverse;
                });
     }
-
-    static bool is_reduction(ProgramOp op) { return op >= ProgramOp::sum && op <= ProgramOp::least; }
 
     void add_whole(int was, int is, const std::vector<int>& around) {
         parts.push_back({.was = {{was, false}}, .is = {{is, false}}, .around = around});
@@ -226,7 +218,7 @@ struct Difference {
         }
         const ProgramNode& one = program.node(was);
         const ProgramNode& other = program.node(is);
-        if (is_real(other) || is_infinite(one)) return add_whole(was, is, around);
+        if (is_real(other) || is_infinite(program, was)) return add_whole(was, is, around);
         std::vector<int> within = around;
         within.push_back(was);
         for (const ProgramOp by : {ProgramOp::both, ProgramOp::larger, ProgramOp::plus, ProgramOp::times}) {
@@ -264,7 +256,7 @@ struct Difference {
             for (FormulaPart& part : std::span(parts).subspan(before)) {
                 part.is_in_sum = part.is_in_sum || is_reduction(one.op);
                 if (one.op == ProgramOp::chosen && i > 0 && part.decided_by < 0) part.decided_by = was;
-                if (one.op >= ProgramOp::less && one.op <= ProgramOp::unequal && part.compared_was < 0) {
+                if (is_comparison(one.op) && part.compared_was < 0) {
                     part.compared_was = was;
                     part.compared_is = is;
                 }

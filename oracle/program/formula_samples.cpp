@@ -66,7 +66,7 @@ std::vector<Numbers> FormulaSamples::indices_of(const NeededValues& values,
                                                 const std::vector<const StoredStage*>& stages) const {
     const ProgramNode& node = program_.node(values.node);
     std::vector<int> numbers;
-    const bool compares = node.op >= ProgramOp::less && node.op <= ProgramOp::unequal;
+    const bool compares = is_comparison(node.op);
     if (node.op == ProgramOp::read) numbers = node.list;
     if (compares && program_.node(node.of[0]).is_whole && program_.node(node.of[1]).is_whole)
         numbers = {node.of[0], node.of[1]};

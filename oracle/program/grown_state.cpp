@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "oracle/program/place_conditions.h"
+
 namespace tilescope {
 
 namespace {
@@ -35,10 +37,8 @@ int state_condition(ProgramBuilder& build, int state, bool grew) {
 
 std::optional<int> condition_of_states(Program& program, const SearchedCall& searched,
                                        const RewriteOutcome& outcome) {
-    const ProgramArray& wrong = program.array(searched.wrong());
-    std::vector<int> axes;
-    for (const int index : wrong.indices) axes.push_back(program.axis_of(index));
-    axes.push_back(wrong.over);
+    std::vector<int> axes = axes_of(program, searched.wrong());
+    axes.push_back(program.array(searched.wrong()).over);
     const auto is_known = [&](int axis) { return std::ranges::find(axes, axis) != axes.end(); };
     for (const auto& [number, stored] : searched.known()) {
         const ProgramArray& state = program.array(number);

@@ -83,9 +83,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::tried(int number, const ProgramNo
 }
 
 void NodeRewrites::add_parts(const ProgramNode& node, int depth, std::vector<Tried>& all) const {
-    const bool is_scope =
-        node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
-    if (is_scope || node.op == ProgramOp::read) return;
+    if (is_reduction(node.op) || node.op == ProgramOp::read) return;
     for (std::size_t i = 0; i < node.of.size(); ++i) {
         if (node.of[i] < 0 || (node.op == ProgramOp::chosen && i == 1)) continue;
         const ProgramNode& part = program_.node(node.of[i]);
@@ -98,12 +96,6 @@ void NodeRewrites::add_parts(const ProgramNode& node, int depth, std::vector<Tri
 int NodeRewrites::cut_off(Dtype dtype, int of) {
     const int dropped = dtype_info(Dtype::f32).significand_bits - dtype_info(dtype).significand_bits;
     return of_two(ProgramOp::masked, of, whole(std::int64_t(0xffffffffU >> dropped << dropped)));
-}
-
-bool NodeRewrites::is_none(int start) const {
-    const ProgramNode& node = program_.node(start);
-    const ProgramNode& number = node.op == ProgramOp::negative ? program_.node(node.of[0]) : node;
-    return number.op == ProgramOp::number && std::isinf(number.number);
 }
 
 std::vector<NodeRewrites::Tried> NodeRewrites::of_product(const ProgramNode& node) {
@@ -336,7 +328,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
             const int instead = add(other);
             all.push_back({instead, "state"});
             // Where there is one; else the one after the block, or nothing is subtracted.
-            if (state != ProgramState::before || !is_none(array.start)) continue;
+            if (state != ProgramState::before || !is_infinite(program_, array.start)) continue;
             const int is_any = of_two(ProgramOp::more, instead, array.start);
             all.push_back({build_.chosen(instead, is_any, number), "state", 2});
             all.push_back({build_.chosen(instead, is_any, real(0)), "state", 2});

@@ -55,8 +55,6 @@ class NodeRewrites {
     void add_parts(const ProgramNode& node, int depth, std::vector<Tried>& all) const;
     /// Digits that a narrower type has not are dropped, not rounded.
     int cut_off(Dtype dtype, int of);
-    /// Minus infinity.
-    bool is_none(int start) const;
     std::vector<Tried> of_product(const ProgramNode& node);
     /// The function that a product has as a factor; -1: it has none.
     int function_in(int number) const;

@@ -9,11 +9,13 @@
 
 namespace tilescope {
 
-namespace {
-
-bool is_reduction(const ProgramNode& node) {
-    return node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
+std::vector<int> axes_of(const Program& program, int stage) {
+    std::vector<int> axes;
+    for (const int index : program.array(stage).indices) axes.push_back(program.axis_of(index));
+    return axes;
 }
+
+namespace {
 
 class TakingOut {
  public:
@@ -52,7 +54,7 @@ class TakingOut {
             return std::nullopt;
         // Within a sum an index is that of a term.
         const std::vector<int> outside = axes_;
-        if (is_reduction(one))
+        if (is_reduction(one.op))
             std::erase_if(axes_,
                           [&](int axis) { return std::ranges::find(one.list, axis) != one.list.end(); });
         bool is_all = true;
@@ -75,7 +77,7 @@ class TakingOut {
     bool is_of_place(int number) const {
         const ProgramNode& node = program_.node(number);
         if (node.op == ProgramOp::axis) return std::ranges::find(axes_, node.what) != axes_.end();
-        if (node.op == ProgramOp::read || node.op == ProgramOp::call || is_reduction(node)) return false;
+        if (node.op == ProgramOp::read || node.op == ProgramOp::call || is_reduction(node.op)) return false;
         return std::ranges::all_of(node.of, [&](int operand) { return operand < 0 || is_of_place(operand); });
     }
 
@@ -103,7 +105,7 @@ int within_blocks_but(Program& program, const std::set<int>& declared, int numbe
     if (declared.contains(number)) return number;
     ProgramBuilder build(program);
     ProgramNode node = program.node(number);
-    if (node.op >= ProgramOp::less && node.op <= ProgramOp::unequal) {
+    if (is_comparison(node.op)) {
         const int along = program.axis_of(node.of[0]);
         const bool is_cut = along >= 0 && program.axes[std::size_t(along)].block >= 0;
         if (!is_cut || program.node(node.of[1]).op != ProgramOp::number) return number;
@@ -139,7 +141,7 @@ int where_they_differ(Program& program, int declared, int becomes, int condition
         differing = int(i);
     }
     const bool is_condition = one.op == ProgramOp::chosen && differing == 1;
-    if (differences != 1 || is_reduction(one) || is_condition)
+    if (differences != 1 || is_reduction(one.op) || is_condition)
         return ProgramBuilder(program).chosen(becomes, condition, declared);
     const auto i = std::size_t(differing);
     other.of[i] = where_they_differ(program, one.of[i], other.of[i], condition);

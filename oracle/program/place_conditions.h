@@ -2,10 +2,14 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "dump/schema/program.h"
 
 namespace tilescope {
+
+/// Those of the stage's own indices.
+std::vector<int> axes_of(const Program& program, int stage);
 
 /// A formula that stands in the place of another one where a condition of the indices holds.
 struct FormulaWhere {

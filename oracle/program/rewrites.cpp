@@ -68,13 +68,13 @@ class Rewriter : NodeRewrites {
             return found;
         }
         Axes inner = fixed;
-        if (node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least)
+        if (is_reduction(node.op))
             for (const int along : node.list) inner.set(std::size_t(along));
         // Bounds of numbers are solved for, and what is compared is rarely cast.
-        const bool is_comparison = node.op >= ProgramOp::less && node.op <= ProgramOp::unequal;
+        const bool compares = is_comparison(node.op);
         const auto is_bound = [&](int operand) {
             const ProgramNode& of = program_.node(operand);
-            return is_comparison && of.op == ProgramOp::number && !of.is_whole;
+            return compares && of.op == ProgramOp::number && !of.is_whole;
         };
         for (std::size_t i = 0; i < node.of.size(); ++i) {
             if (node.of[i] < 0 || is_bound(node.of[i])) continue;
@@ -82,7 +82,7 @@ class Rewriter : NodeRewrites {
                 ProgramNode around = node;
                 around.of[i] = rewrite.value;
                 rewrite.value = add(std::move(around));
-                if (is_comparison && rewrite.slot == "type") rewrite.bits += bits_of_compared_cast;
+                if (compares && rewrite.slot == "type") rewrite.bits += bits_of_compared_cast;
                 found.push_back(std::move(rewrite));
             }
         }
@@ -110,10 +110,8 @@ class Rewriter : NodeRewrites {
             reads.push_back({number, scope});
             return;
         }
-        const bool is_scope =
-            node.op == ProgramOp::sum || node.op == ProgramOp::most || node.op == ProgramOp::least;
         for (const int operand : node.of) {
-            if (operand >= 0) collect_reads(operand, is_scope ? number : scope, reads);
+            if (operand >= 0) collect_reads(operand, is_reduction(node.op) ? number : scope, reads);
         }
     }
 
@@ -351,18 +349,19 @@ class Rewriter : NodeRewrites {
         std::vector<ProgramRewrite> here = at(array.start, fixed);
         for (const double factor : factors()) {
             const ProgramNode& start = program_.node(array.start);
-            if (start.op == ProgramOp::number || start.is_whole || is_none(array.start)) break;
+            if (start.op == ProgramOp::number || start.is_whole || is_infinite(program_, array.start)) break;
             for (const ProgramOp op : {ProgramOp::times, ProgramOp::quotient})
                 here.push_back({stage_, of_two(op, array.start, real(factor)), std::nullopt, 7, "factor"});
         }
         // What a sink begins with may be missing.
-        const bool is_declared = program_.node(array.start).op != ProgramOp::number && !is_none(array.start);
+        const bool is_declared =
+            program_.node(array.start).op != ProgramOp::number && !is_infinite(program_, array.start);
         for (const double number : {0.0, 1.0, -1.0, -HUGE_VAL}) {
             if (!program_.node(array.start).is_whole || number != 0)
                 here.push_back(
                     {stage_, real(number), std::nullopt, is_declared && number <= 0 ? 3.0 : 6.0, "start"});
         }
-        if (is_none(array.start)) {
+        if (is_infinite(program_, array.start)) {
             // What kernels take in the place of minus infinity, in units of theirs or before they are scaled.
             std::vector<double> units{1};
             units.insert(units.end(), factors().begin() + common_factors.size(), factors().end());

@@ -73,8 +73,7 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
         }
         offer_functions(offers, of);
         offer_operands(offers, of);
-        const bool is_reduction = op == ProgramOp::sum || op == ProgramOp::most || op == ProgramOp::least;
-        if (op != ProgramOp::read && !is_reduction && number != program.array(of.stage).value) continue;
+        if (op != ProgramOp::read && !is_reduction(op) && number != program.array(of.stage).value) continue;
         offer_indices(offers, of);
         offer_tile_maps(offers, of);
         offer_flat_reads(offers, of);

@@ -176,7 +176,7 @@ void offer_comparisons(RewriteOffers& offers, const NodeSamples& of) {
 void offer_conditions(RewriteOffers& offers, const NodeSamples& of) {
     const Program& program = offers.program();
     const ProgramNode condition = program.node(of.node);
-    const bool compares = condition.op >= ProgramOp::less && condition.op <= ProgramOp::unequal;
+    const bool compares = is_comparison(condition.op);
     if (compares && program.node(condition.of[0]).is_whole && program.node(condition.of[1]).is_whole)
         offer_comparisons(offers, of);
     ProgramBuilder& build = offers.build();

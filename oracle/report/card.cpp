@@ -86,7 +86,7 @@ std::string evidence_of(const FoundCause& cause) {
     if (cause.structural)
         return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", headline_of(cause),
                            percent_of(cause.explained_after), cause.elements);
-    return fmt::format("{}: explains {}, healthy replay {}; {}", headline_of(cause), explained_text(cause),
+    return fmt::format("{}: explains {}, healthy replay {}; {}", label_of(cause), explained_text(cause),
                        percent_of(cause.explained_before), cause.where);
 }
 

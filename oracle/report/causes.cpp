@@ -25,9 +25,8 @@ std::string fitted(const FoundCause& cause) {
 /// What it is and where, and the formula of one that has a name.
 std::string cause_line(const char* kind, const FoundCause& cause) {
     const std::string formula = formula_of(cause);
-    return fmt::format("{}: {} in {}: {}\n", kind,
-                       formula.empty() ? headline_of(cause) : std::string(cause.name),
-                       name_of_stage(cause.stage), says_of(cause)) +
+    return fmt::format("{}: {} in {}: {}\n", kind, label_of(cause), name_of_stage(cause.stage),
+                       says_of(cause)) +
            (formula.empty() ? "" : "  " + formula + "\n");
 }
 
