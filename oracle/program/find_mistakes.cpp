@@ -110,7 +110,9 @@ class MistakeSearch {
         bool depends_on_state = false;
         bool is_in_places = false;  ///< that its formula does not say
 
-        double bits() const { return mistake.bits - saved + left; }
+        double open = 0;  ///< share of what was wrong that it reads where nothing is known
+
+        double bits() const { return mistake.bits - saved + left + bits_of_all_open * open; }
     };
 
     RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
@@ -222,8 +224,8 @@ class MistakeSearch {
             mistake.becomes = std::string(dtype_info(found.dtype).name) + ": " + mistake.becomes;
         const double all = double(outcome.right + outcome.wrong + outcome.apart);
         mistake.healthy = double(outcome.right) / all;
-        const double open = double(outcome.open) / double(outcome.wrong);
-        if (open > 0) mistake.bits += bits_of_open + bits_of_all_open * open;
+        found.open = double(outcome.open) / double(outcome.wrong);
+        if (outcome.open > 0) mistake.bits += bits_of_open;
         std::int64_t otherwise = outcome.unexplained + outcome.open + std::ssize(outcome.broken);
         double few = (1 - most_of_right) * double(outcome.right);
         if (share < most_of_wrong) few = std::max(few, broken_by_chance * double(outcome.wrong));
@@ -428,6 +430,7 @@ class MistakeSearch {
     std::vector<ProgramMistake> best() {
         std::vector<ProgramMistake> all;
         double shortest = 0;
+        double open = 1;
         std::ranges::stable_sort(parts_, {}, &Found::bits);
         std::ranges::stable_sort(parts_, std::greater(),
                                  [](const Found& part) { return part.mistake.explained; });
@@ -436,7 +439,12 @@ class MistakeSearch {
             const bool is_as_short =
                 all.empty() || mistake.is_part || found.bits() <= shortest + as_short(mistake.is_known);
             if (!is_as_short || all.size() == most_told) break;
-            if (all.empty()) shortest = found.bits();
+            // Beside what explains more it is not as good.
+            if (found.open > open) continue;
+            if (all.empty()) {
+                shortest = found.bits();
+                open = found.open;
+            }
             const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
                 return other.stage == mistake.stage && other.becomes == mistake.becomes &&
                        other.where == mistake.where;
