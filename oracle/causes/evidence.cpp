@@ -353,6 +353,26 @@ Evidence without_explained(const Evidence& evidence, const Change& change) {
     return rest;
 }
 
+Evidence without_changed(const Evidence& evidence, const Change& change) {
+    Evidence rest = evidence;
+    std::vector<Change> changes = evidence.known;
+    changes.push_back(change);
+    for_each_changed(evidence, changes, [&](std::size_t n, Estimate changed) {
+        Observation& seen = rest.seen[n];
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double off = changed.error.data()[i] + seen.expected.error.data()[i];
+            const double by = std::abs(changed.value.data()[i] - seen.expected.value.data()[i]);
+            if (!(by <= off)) seen.unjudged[std::size_t(i)] = true;
+        }
+        judge(*rest.world, seen);
+        return true;
+    });
+    std::erase_if(rest.seen, [](const Observation& seen) { return seen.compared == 0; });
+    std::ranges::stable_sort(rest.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(rest);
+    return rest;
+}
+
 Evidence part_of(
     const Evidence& evidence, std::size_t most,
     const std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)>& is_inside) {

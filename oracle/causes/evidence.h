@@ -73,6 +73,9 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
 /// tile of its own.
 Evidence with_inputs(const Evidence& evidence, const Change& change);
 
+/// Of what the change would have otherwise nothing is asked.
+Evidence without_changed(const Evidence& evidence, const Change& change);
+
 /// The same without the rows that `change` explains.
 Evidence without_explained(const Evidence& evidence, const Change& change);
 

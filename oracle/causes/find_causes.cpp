@@ -154,7 +154,7 @@ bool is_proved_by_values(const Diagnosis& diagnosis) {
 }
 
 /// The causes of a later stage, alone or beside what may follow from mistakes that are known. First beside what makes clearly
-/// less of it wrong, and last beside what changes wrong elements alone.
+/// less of it wrong, then beside what changes wrong elements alone, and last where nothing follows from those mistakes.
 Diagnosis diagnose_beside(std::span<const Consequence> consequences, const Evidence& evidence,
                           const Report& report, const CauseOptions& options) {
     std::vector<Evidence> ways = {evidence};
@@ -167,6 +167,10 @@ Diagnosis diagnose_beside(std::span<const Consequence> consequences, const Evide
         if (!is_less && way.wrong_elements > evidence.wrong_elements) continue;
         ways.insert(is_less ? ways.begin() : ways.end(), std::move(way));
         before_alone += is_less;
+    }
+    for (const Consequence& consequence : consequences) {
+        Evidence way = without_changed(evidence, consequence.change);
+        if (way.wrong_elements > 0 && way.compared < evidence.compared) ways.push_back(std::move(way));
     }
     Diagnosis alone;
     for (std::size_t i = 0; i < ways.size(); ++i) {

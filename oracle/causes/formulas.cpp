@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "oracle/causes/formula_names.h"
+#include "oracle/causes/hidden_scores.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/program/attention.h"
 #include "oracle/program/build.h"
@@ -193,6 +194,14 @@ std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& he
     return std::nullopt;
 }
 
+/// What the formula of the stage makes of hidden scores.
+std::optional<double> where_hidden(const FormulaChange& change, Stage stage) {
+    const ProgramMistake& mistake = change.mistake;
+    const bool is_of_stage = change.found_in->array(mistake.stage).name == stage_info(stage).name;
+    if (mistake.is_start || mistake.condition >= 0 || !is_of_stage) return std::nullopt;
+    return value_where_hidden(*change.found_in, mistake.value);
+}
+
 }  // namespace
 
 Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stage) {
@@ -201,6 +210,8 @@ Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stag
     change.indices = {{formula->found_in->array(formula->mistake.stage).name, formula->mistake.becomes}};
     change.formula = formula;
     change.widens = formula->mistake.is_narrower;
+    const std::optional<double> hidden = where_hidden(*formula, stage);
+    const double healthy_hidden = stage == Stage::s ? -infinity : 0;
     change.result = [=](const SearchedTile& site, Estimate& estimate) {
         const auto tiles =
             site.world->once<FormulaTiles>(name, [&] { return tiles_of(*site.world, *formula, stage); });
@@ -212,9 +223,14 @@ Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stag
             factor = dump_factor(*site.call, stage, site.first_row, site.first_key, estimate.value.rows(),
                                  estimate.value.cols());
         const Matrix healthy = estimate.value;
+        const std::int64_t keys = site.world->call(site.id.batch, site.id.head)->problem.seqlen_kv;
         for (Eigen::Index i = 0; i < std::min(healthy.rows(), other.value.rows()); ++i) {
             for (Eigen::Index j = 0; j < healthy.cols(); ++j) {
                 const std::optional<TilePlace> from = place_like(other, healthy, i, j);
+                // Behind the last key of a tile in which nothing else is hidden.
+                const bool is_hidden =
+                    !from && hidden && healthy(i, j) == healthy_hidden && site.first_key + j >= keys;
+                if (is_hidden) estimate.value(i, j) = *hidden / factor.at(i, j);
                 if (!from) continue;
                 estimate.value(i, j) = other.value(from->row, from->col) / factor.at(i, j);
                 estimate.error(i, j) = other.error(from->row, from->col) / std::abs(factor.at(i, j));
@@ -371,6 +387,11 @@ bool contains(const Program& program, int formula, int part) {
                                [&](int operand) { return contains(program, operand, part); });
 }
 
+bool leaves_out_terms(const Program& program, const FormulaPart& part) {
+    if (!part.is_in_sum || part.condition < 0 || part.is.size() != 1 || part.is[0].node < 0) return false;
+    return is_number(program, part.is[0].node, 0);
+}
+
 /// Whether the second change is made in what the first one put there, beside that, or in the place of one of both; what the first one
 /// left as it was in the middle of that is not its own.
 bool are_of_one_place(const Program& program, const FormulaPart& first, const FormulaPart& second) {
@@ -389,6 +410,8 @@ bool are_of_one_place(const Program& program, const FormulaPart& first, const Fo
         });
     };
     const auto is_known = [](const FormulaPiece& piece) { return piece.node >= 0; };
+    // Which terms are left out is not what they are.
+    if (leaves_out_terms(program, second)) return false;
     auto was = first.was | std::views::filter(is_known);
     if (std::ranges::any_of(was, is_replaced)) return true;
     return std::ranges::any_of(first.is | std::views::filter(is_known), is_in) &&

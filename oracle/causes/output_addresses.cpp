@@ -297,27 +297,32 @@ std::int64_t agreement_of(StoredElements stored) {
     return there < fewest ? -elsewhere : there - elsewhere;
 }
 
-/// Whether most of the tile that no other is written over is where the index stores it.
-bool agrees(const MovedElements& moved, const DumpedOutput& dumped, const OutputStore& store) {
+/// Tiles that tell together what an index agrees with.
+using TellingTiles = std::vector<const MovedElements*>;
+
+/// Whether most of the tiles that no other is written over is where the index stores it.
+bool agrees(const TellingTiles& tiles, const DumpedOutput& dumped, const OutputStore& store) {
     // A few stand anywhere by chance.
     constexpr std::int64_t chance = 2;
     StoredElements stored;
-    add_stored(*moved.seen, moved.few, dumped, store, stored);
+    for (const MovedElements* tile : tiles) add_stored(*tile->seen, tile->few, dumped, store, stored);
     if (std::ranges::count(stored, true, &StoredElements::value_type::second) <= chance) return false;
     stored.clear();
-    add_stored(*moved.seen, moved.all, dumped, store, stored);
+    for (const MovedElements* tile : tiles) add_stored(*tile->seen, tile->all, dumped, store, stored);
     return agreement_of(std::move(stored)) > 0;
 }
 
-/// Some of the tiles, of all query blocks.
-std::vector<const MovedElements*> telling_tiles(std::span<const MovedElements> tiles) {
+/// Some of the tiles, of all query blocks, each by itself; of an output with one number a row all of them together.
+std::vector<TellingTiles> telling_tiles(std::span<const MovedElements> tiles) {
     constexpr std::size_t most = 6;
-    std::vector<const MovedElements*> all;
+    TellingTiles all;
     for (const MovedElements& tile : tiles) all.push_back(&tile);
-    if (all.size() <= most) return all;
+    if (!all.empty() && all.front()->seen->got.cols() == 1) return {all};
     std::ranges::stable_sort(all, {}, [](const MovedElements* tile) { return tile->seen->site.id.q_block; });
-    std::vector<const MovedElements*> some;
-    for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
+    const std::size_t count = std::min(most, all.size());
+    std::vector<TellingTiles> some;
+    for (std::size_t i = 0; i < count; ++i)
+        some.push_back({all[count == all.size() ? i : i * (all.size() - 1) / (most - 1)]});
     return some;
 }
 
@@ -354,15 +359,14 @@ std::vector<AgreeingStore> agreeing_indices(const Evidence& evidence, const Dump
         if (seen.is_bad()) tiles.push_back(moved_elements(seen, dumped));
     // In the order that they are stored in.
     std::ranges::sort(tiles, {}, [](const MovedElements& tile) { return tile.seen->site.id; });
-    const std::vector<const MovedElements*> telling = telling_tiles(tiles);
+    const std::vector<TellingTiles> telling = telling_tiles(tiles);
     std::vector<AgreeingStore> found;
     IndexedArray array = indexed_array(dumped.stage, evidence.problem());
     array.most_number = 32;
     for (const OtherIndex& other : other_indices(array)) {
         const OutputStore store{text_of_store(other, array.right), other.index};
-        if (std::ranges::none_of(telling,
-                                 [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
-            continue;
+        const auto tells = [&](const TellingTiles& some) { return agrees(some, dumped, store); };
+        if (std::ranges::none_of(telling, tells)) continue;
         StoredElements stored;
         for (const MovedElements& tile : tiles) add_stored(*tile.seen, tile.all, dumped, store, stored);
         found.push_back({store, other.choices() + 1, agreement_of(std::move(stored)),

@@ -289,7 +289,7 @@ std::vector<Cause> precision_causes() {
         {"half_accumulator",
          "precision",
          {Stage::acc},
-         "the O accumulator is kept in a 16-bit type",
+         "the O accumulator is kept in a narrower type",
          "the type of the accumulator; declare dtype_acc where it is meant",
          half_accumulator,
          "--input distinct_v"},

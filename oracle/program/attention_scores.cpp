@@ -177,7 +177,8 @@ std::string bias_text(const AttentionText& of, const ScoreUnit& unit) {
         const std::string slope = converted("slope", {}, unit);
         const std::string diagonal = moved(row_text(of) + alignment_text(of), of.p.diagonal_offset);
         const std::string distance = fmt::format("{} * {} - {} * ({})", slope, key_text(of), slope, diagonal);
-        text += of.p.alibi == Alibi::linear ? " + " + distance : fmt::format(" - abs({})", distance);
+        // Together, since it is one number of the kernel.
+        text += of.p.alibi == Alibi::linear ? " + (" + distance + ")" : fmt::format(" - abs({})", distance);
     }
     if (of.recording.has_bias()) text += " + " + converted("bias", {}, unit);
     return text;

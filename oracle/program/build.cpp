@@ -42,6 +42,11 @@ bool is_infinite(const Program& program, int number) {
     return node.op == ProgramOp::number && std::isinf(node.number);
 }
 
+bool is_number(const Program& program, int number, double value) {
+    const ProgramNode& node = program.node(number);
+    return node.op == ProgramOp::number && node.number == value;
+}
+
 int ProgramBuilder::add(ProgramNode node) {
     program_.nodes.push_back(std::move(node));
     return int(program_.nodes.size()) - 1;

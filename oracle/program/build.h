@@ -18,6 +18,7 @@ bool is_reduction(ProgramOp op);
 bool is_comparison(ProgramOp op);
 /// A number that is, of either sign.
 bool is_infinite(const Program& program, int number);
+bool is_number(const Program& program, int number, double value);
 
 /// Adds nodes to a program, whose formulas stay as they are.
 class ProgramBuilder {

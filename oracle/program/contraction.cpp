@@ -56,8 +56,10 @@ Uncertain sum_of_row(const double* terms, const double* errors, std::int64_t cou
     double linear = 0;
     double squares = 0;
     double carried = 0;
+    double magnitudes = 0;
     for (std::int64_t i = 0; i < count; ++i) {
         sum += terms[i];
+        magnitudes += std::abs(terms[i]);
         const double most = std::max(std::abs(sum), std::abs(start + sum));
         linear += most;
         squares += most * most;
@@ -68,10 +70,15 @@ Uncertain sum_of_row(const double* terms, const double* errors, std::int64_t cou
     const double whole = std::max(std::abs(sum), std::abs(start + sum));
     linear = std::max(linear, double(count) * whole);
     squares = std::max(squares, double(count) * whole * whole);
+    // What truncates, truncates the terms of a block as well.
+    if (rounding.to_nearest == 0) linear += rounding.norm_share * magnitudes;
     double bound = rounding.per_partial_sum * linear;
     const double probable = lambda * rounding.to_nearest * std::sqrt(squares);
     if (lambda > 0 && rounding.to_nearest > 0 && squares > 0) bound = std::min(bound, probable);
-    return {sum, carried + bound + u_oracle * linear + (linear > 0 ? flush_to_zero : 0)};
+    // Sums of zeros are exact.
+    if (linear > 0)
+        bound += rounding.operand * magnitudes + rounding.underflow * double(count) + flush_to_zero;
+    return {sum, carried + bound + u_oracle * linear};
 }
 
 /// What a sum begins with, along the axes of its result: 0 where it has none, or one along others, or is no number.

@@ -43,7 +43,7 @@ std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
     walk.rows(steps, [&](std::int64_t from, const std::array<std::int64_t, 1>& to) {
         for (std::int64_t i = 0; i < walk.row_length(); ++i) {
             const Uncertain one = needed.at(from + i);
-            if (!is_known(one)) continue;
+            if (!std::isfinite(one.error) || std::isnan(one.value)) continue;
             const auto at = std::size_t(to[0] + i * steps[0].back());
             low.value[at] = std::max(low.value[at], one.value - one.error);
             high.value[at] = std::min(high.value[at], one.value + one.error);
@@ -53,10 +53,11 @@ std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
     std::int64_t contradicted = 0;
     low.error.resize(low.value.size());
     for (std::size_t i = 0; i < low.value.size(); ++i) {
-        const double half = (high.value[i] - low.value[i]) / 2;
+        const bool is_infinite = std::isinf(low.value[i]) && low.value[i] == high.value[i];
+        const double half = is_infinite ? 0 : (high.value[i] - low.value[i]) / 2;
         known += std::isfinite(half) ? 1 : 0;
         contradicted += half < 0 ? 1 : 0;
-        low.value[i] = std::isfinite(half) ? (low.value[i] + high.value[i]) / 2 : 0;
+        if (!is_infinite) low.value[i] = std::isfinite(half) ? (low.value[i] + high.value[i]) / 2 : 0;
         low.error[i] = std::isfinite(half) && half >= 0 ? half : nothing_known;
     }
     if (double(contradicted) > contradicted_share * double(known)) return std::nullopt;

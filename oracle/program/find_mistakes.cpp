@@ -20,6 +20,7 @@
 #include "oracle/program/rewritten.h"
 #include "oracle/program/searched_call.h"
 #include "oracle/program/solved.h"
+#include "oracle/program/wrong_places.h"
 
 namespace tilescope {
 
@@ -43,6 +44,8 @@ constexpr double bits_of_element_left = 1;
 constexpr double most_bits_left = 8;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
+/// Of the stages behind the first wrong one.
+constexpr std::size_t most_stages_searched = 3;
 
 double as_short(bool is_known) {
     return is_known ? bits_of_known_as_short : bits_of_as_short;
@@ -94,8 +97,13 @@ class MistakeSearch {
         }
         std::vector<ProgramMistake> told = best();
         const bool is_all = !told.empty() && told.front().explained >= most_of_wrong;
-        FoundMistakes found{std::move(told), searched_.sets_none_apart() && !is_all,
-                            is_all ? std::nullopt : besides(), is_cut_off_, nullptr};
+        FoundMistakes found;
+        found.sets_none_apart = searched_.sets_none_apart() && !is_all;
+        if (!is_all) found.besides = without_number(searched_);
+        if (told.empty() && !searched_.options().tells_parts) found.wrong_where = where_wrong(searched_);
+        found.mistakes = std::move(told);
+        found.is_cut_off = is_cut_off_;
+        found.seen_in = searched_.wrong();
         found.program = std::make_shared<const Program>(program_);
         return found;
     }
@@ -345,38 +353,7 @@ class MistakeSearch {
         for (const auto* const right : {&outcome.broken, &outcome.right_open}) {
             for (const LookedElement* const element : *right) places.push_back({element->at, false});
         }
-        return condition_of(places);
-    }
-
-    std::optional<FoundCondition> condition_of(const std::vector<LabelledIndices>& places) {
-        const ProgramArray& array = program_.array(searched_.wrong());
-        const std::vector<int> axes = axes_of(program_, searched_.wrong());
-        std::vector<int> by_block;
-        if (array.over >= 0) by_block.push_back(array.over);
-        ProgramBuilder build(program_);
-        return find_condition(searched_.call(), build, places, place_numbers(program_, axes, by_block));
-    }
-
-    /// Where there is no number, if that is only a part of what is wrong.
-    std::optional<ProgramMistake> besides() {
-        if (!searched_.sets_none_apart()) return std::nullopt;
-        std::vector<LabelledIndices> places;
-        double none = 0;
-        for (const CallPart& tile : searched_.tiles()) {
-            for (const LookedElement& element : tile.elements) {
-                if (!element.is_known && !element.is_none) continue;
-                places.push_back({element.at, element.is_none});
-                none += element.is_none ? 1 : 0;
-            }
-        }
-        const std::optional<FoundCondition> condition = condition_of(places);
-        if (!condition) return std::nullopt;
-        return ProgramMistake{.stage = searched_.wrong(),
-                              .slot = "result",
-                              .becomes = "nan",
-                              .where = program_text(program_, condition->node),
-                              .explained = none / double(places.size()),
-                              .bits = condition->bits};
+        return condition_of_places(searched_, places);
     }
 
     /// Whether another stage is wrong as well in which it takes part.
@@ -486,8 +463,26 @@ FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, 
         return wider.mistakes.empty() ? found : wider;
     } catch (const Error&) {
         // What is wrong is known: that a search for more takes too much memory is no reason to leave it out.
-        return {.is_cut_off = true};
+        FoundMistakes none;
+        none.is_cut_off = true;
+        return none;
     }
+}
+
+FoundMistakes find_all_mistakes(const ProgramCall& call, const StoredTiles& stored,
+                                const ProgramReport& report) {
+    FoundMistakes found = find_mistakes(call, stored, report);
+    const bool explains_others = std::ranges::any_of(found.mistakes, &ProgramMistake::explains_others);
+    if (found.is_cut_off || explains_others) return found;
+    for (const StageVerdict& verdict : report.stages) {
+        if (verdict.outside == 0 || verdict.stage == report.first_wrong) continue;
+        if (found.then.size() == most_stages_searched) break;
+        ProgramReport of_other = report;
+        of_other.first_wrong = verdict.stage;
+        found.then.push_back(find_mistakes(call, stored, of_other));
+        if (found.then.back().is_cut_off) break;
+    }
+    return found;
 }
 
 }  // namespace tilescope

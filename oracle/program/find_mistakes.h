@@ -14,4 +14,8 @@ double bits_to_choose(const ProgramMistake& mistake);
 FoundMistakes find_mistakes(const ProgramCall& call, const StoredTiles& stored, const ProgramReport& report,
                             ProgramOptions options = {});
 
+/// The same, and those of other wrong stages to which these do not lead.
+FoundMistakes find_all_mistakes(const ProgramCall& call, const StoredTiles& stored,
+                                const ProgramReport& report);
+
 }  // namespace tilescope

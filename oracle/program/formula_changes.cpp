@@ -11,10 +11,6 @@ namespace tilescope {
 
 namespace {
 
-bool is_number(const Program& program, int number, double value) {
-    return program.node(number).op == ProgramOp::number && program.node(number).number == value;
-}
-
 bool has_reduction(const Program& program, int number) {
     const ProgramNode& node = program.node(number);
     return is_reduction(node.op) ||
@@ -57,7 +53,9 @@ struct Changes {
     }
 
     FormulaSlot slot_of_whole(const FormulaPart& part, int was, int is) const {
-        if (is_infinite(program, is)) return FormulaSlot::mask;
+        // A term that is the neutral number in some places is not there.
+        const bool is_left_out = part.is_in_sum && part.condition >= 0;
+        if (is_infinite(program, is)) return is_left_out ? FormulaSlot::range : FormulaSlot::mask;
         const ProgramNode* const read = read_in(program, is);
         const ProgramNode* const declared_read = read_in(program, was);
         if (read && declared_read && read->what == declared_read->what) return FormulaSlot::index;
@@ -69,8 +67,7 @@ struct Changes {
         const bool is_summed_otherwise =
             one.op == ProgramOp::sum && other.op == ProgramOp::sum && one.accumulation != other.accumulation;
         if (is_cast || is_uncast || is_recast || is_summed_otherwise) return FormulaSlot::type;
-        // A term that is 0 in some places is not there.
-        if (part.is_in_sum && part.condition >= 0 && is_number(program, is, 0)) return FormulaSlot::range;
+        if (is_left_out && is_number(program, is, 0)) return FormulaSlot::range;
         return FormulaSlot::value;
     }
 

@@ -57,6 +57,7 @@ FormulaSamples FormulaSamples::at(const std::function<bool(const AxisIndices&)>&
     }
     for (auto [node, of] : sums_) {
         keep(of.samples);
+        keep(of.empty);
         some.sums_.emplace(node, std::move(of));
     }
     return some;
@@ -230,6 +231,7 @@ void FormulaSamples::take_sums(const NeededSums& taken) {
             sample.beside[1] = main.of(op, terms_of(taken.terms, i + step));
         return sample;
     };
+    const double none = op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL;
     std::vector<std::int64_t> wrong;
     for (std::int64_t i = 0; i < needed.size(); ++i) {
         const std::vector<double> all = main.of(op, terms_of(taken.terms, i));
@@ -237,9 +239,10 @@ void FormulaSamples::take_sums(const NeededSums& taken) {
                              : op == ProgramOp::most ? std::ranges::max(all)
                                                      : std::ranges::min(all);
         const Uncertain number = needed.at(i);
-        const bool is_known =
-            std::isfinite(number.error) && std::isfinite(number.value) && std::isfinite(right);
-        if (!is_known) continue;
+        if (!std::isfinite(number.error) || !std::isfinite(right)) continue;
+        if (op != ProgramOp::sum && number.value == none && std::ssize(of.empty) < most_with_factors)
+            of.empty.push_back(sample_at(i));
+        if (!std::isfinite(number.value)) continue;
         if (!(std::abs(number.value - right) <= number.error))
             wrong.push_back(i);
         else if (op != ProgramOp::sum && std::ssize(of.right) < most_with_factors)

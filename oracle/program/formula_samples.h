@@ -75,6 +75,7 @@ struct SumSamples {
     std::vector<int> factors{};  ///< nodes, of which each term is the product
     std::vector<SumSample> samples{};
     std::vector<SumSample> right{};  ///< some that are right, of a maximum or a minimum
+    std::vector<SumSample> empty{};  ///< of a maximum or a minimum that must have had no terms
 };
 
 /// What is known of the formula of a stage, and of those of stages that it is computed from: places at which they are wrong, and

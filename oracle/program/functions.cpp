@@ -167,6 +167,16 @@ Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncer
     return result;
 }
 
+Uncertain exponential_up_to(ProgramFunction function, Uncertain x, double most) {
+    const Uncertain whole = function_of(function, x);
+    if (!std::isfinite(x.value) || !std::isfinite(most) || x.value + x.error <= most) return whole;
+    const Uncertain at_most = function_of(function, {most, 0});
+    const Uncertain at_least = function_of(function, {x.value - x.error, 0});
+    const double high = at_most.value + at_most.error;
+    const double low = at_least.value - at_least.error;
+    return {whole.value, std::max(high - whole.value, whole.value - low)};
+}
+
 Uncertain product_of(Uncertain x, Uncertain y) {
     // Nothing is rounded where nothing is multiplied, as a whole number where a real one is asked for: 1.0 * i.
     if (y.value == 1 && y.error == 0) return x;

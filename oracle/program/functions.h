@@ -24,6 +24,9 @@ Uncertain in_range(Uncertain x);
 /// other base.
 Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncertain y);
 
+/// exp or exp2 of a minimum with a number that is exact, which no rounding makes larger.
+Uncertain exponential_up_to(ProgramFunction function, Uncertain x, double most);
+
 /// Beside what operations of reals round: what is near zero may be flushed to it.
 Uncertain product_of(Uncertain x, Uncertain y);
 /// A division, or a product with the reciprocal.

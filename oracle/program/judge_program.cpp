@@ -329,6 +329,34 @@ std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMista
                          mistake.is_start);
 }
 
+namespace {
+
+/// What explains a wrong stage, or where it is wrong.
+std::string found_text(const Program& program, const FoundMistakes& found, std::string_view heading) {
+    std::string text;
+    for (const ProgramMistake& mistake : found.mistakes) {
+        text += fmt::format("{}: {}{}{}{}\n", found.mistakes.size() > 1 ? "one of these" : heading,
+                            program.array(mistake.stage).name, mistake.is_start ? " " : " = ",
+                            mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
+        const std::vector<ChangedSlot> slots = slots_of(found, mistake);
+        if (!slots.empty())
+            text += fmt::format("  it {}\n  look at: {}\n", said_of(slots), look_at_of(slots));
+        text += fmt::format("  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
+                            100 * mistake.explained, 100 * mistake.healthy);
+    }
+    if (found.besides)
+        text += fmt::format(
+            "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",
+            program.array(found.besides->stage).name, found.besides->where);
+    if (!found.wrong_where.empty())
+        text += fmt::format("{} is wrong where {}, and right elsewhere\n", program.array(found.seen_in).name,
+                            found.wrong_where);
+    const bool is_nothing = found.mistakes.empty() && !found.besides && !found.is_cut_off;
+    return is_nothing && found.program ? text + "no formula was found that explains it\n" : text;
+}
+
+}  // namespace
+
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
     const bool some_not_judged =
@@ -364,22 +392,13 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                             place_text(program, wrong.stage, element),
                             nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
                             element.expected, element.tolerance);
-    const std::vector<ProgramMistake>& mistakes = found.mistakes;
-    for (const ProgramMistake& mistake : mistakes) {
-        text += fmt::format("{}: {}{}{}{}\n", mistakes.size() > 1 ? "one of these" : "instead",
-                            program.array(mistake.stage).name, mistake.is_start ? " " : " = ",
-                            mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
-        const std::vector<ChangedSlot> slots = slots_of(found, mistake);
-        if (!slots.empty())
-            text += fmt::format("  it {}\n  look at: {}\n", said_of(slots), look_at_of(slots));
-        text += fmt::format("  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
-                            100 * mistake.explained, 100 * mistake.healthy);
+    text += found_text(program, found, "instead");
+    for (const FoundMistakes& other : found.then) {
+        if (other.mistakes.empty() && other.wrong_where.empty()) continue;
+        text += found_text(program, other, "then");
     }
-    if (found.besides)
-        text += fmt::format(
-            "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",
-            program.array(found.besides->stage).name, found.besides->where);
-    if (found.is_cut_off) text += "the search for a formula that explains it was cut off\n";
+    if (found.is_cut_off || std::ranges::any_of(found.then, &FoundMistakes::is_cut_off))
+        text += "the search for a formula that explains it was cut off\n";
     return text + verdict_line(program, report) + "\n";
 }
 

@@ -99,8 +99,13 @@ struct FoundMistakes {
     bool sets_none_apart = false;
     /// Where there is no number then; nullopt: no condition tells it.
     std::optional<ProgramMistake> besides{};
-    bool is_cut_off = false;  ///< the search took too long, and was not made to its end
-    std::shared_ptr<const Program> program{};
+    /// Where no formula is found the condition that the wrong elements meet, and no others; empty: none tells it.
+    std::string wrong_where{};
+    bool is_cut_off = false;                   ///< the search took too long, and was not made to its end
+    std::shared_ptr<const Program> program{};  ///< null: nothing was searched
+    /// Of other wrong stages, to which these mistakes do not lead.
+    std::vector<FoundMistakes> then{};
+    int seen_in = -1;  ///< array: the wrong stage
 };
 
 /// What of its formula is otherwise; none where nothing but its places are known.

@@ -21,7 +21,7 @@ std::map<std::string, ProgramInput> views_of(const std::map<std::string, Program
 /// A verdict is worth having without what explains it.
 void search_mistakes(const ProgramCall& call, const StoredTiles& stored, JudgedProgram& judged) {
     try {
-        judged.found = find_mistakes(call, stored, judged.report);
+        judged.found = find_all_mistakes(call, stored, judged.report);
     } catch (const std::exception& error) {
         judged.search_failed.emplace_back(error.what());
     }

@@ -142,11 +142,13 @@ class Inversion {
                        case ProgramOp::quotient:
                            return i == 0 ? product_of(result, known) : ratio(known, result);
                        case ProgramOp::larger:
-                           return {result.value, result.value - result.error > known.value + known.error
+                           return {result.value, result.value == -HUGE_VAL || result.value - result.error >
+                                                                                  known.value + known.error
                                                      ? result.error
                                                      : open_error};
                        default:
-                           return {result.value, result.value + result.error < known.value - known.error
+                           return {result.value, result.value == HUGE_VAL || result.value + result.error <
+                                                                                 known.value - known.error
                                                      ? result.error
                                                      : open_error};
                    }

@@ -98,6 +98,14 @@ int NodeRewrites::cut_off(Dtype dtype, int of) {
     return of_two(ProgramOp::masked, of, whole(std::int64_t(0xffffffffU >> dropped << dropped)));
 }
 
+void NodeRewrites::add_casts(Dtype dtype, int of, std::vector<Tried>& all) {
+    all.push_back({build_.cast(dtype, of), "type"});
+    if (dtype != Dtype::e4m3) return;
+    const double most = double(dtype_info(dtype).max_finite);
+    const int below = of_two(ProgramOp::smaller, of, real(most));
+    all.push_back({build_.cast(dtype, of_two(ProgramOp::larger, below, real(-most))), "type", 1});
+}
+
 std::vector<NodeRewrites::Tried> NodeRewrites::of_product(const ProgramNode& node) {
     const int x = node.of[0];
     const int y = node.of[1];
@@ -204,16 +212,19 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_range(const ProgramNode& node,
                      ProgramOp::less, at,
                      of_two(ProgramOp::times, of_two(ProgramOp::quotient, extent, whole(step)), whole(step))),
                  std::log2(double(step)));
-        const auto without_slices = [&](int index) {
+        const auto without_slices = [&](int index, std::int64_t count) {
             for (const std::int64_t step : {4, 8, 16, 32, 64}) {
-                for (std::int64_t slice = 0; slice < most_slices; ++slice) {
+                for (std::int64_t slice = 0; slice < most_slices && step < count; ++slice) {
                     const int number = of_two(ProgramOp::quotient, index, whole(step));
                     only(of_two(ProgramOp::unequal, number, whole(slice)),
                          std::log2(double(step)) + double(slice) / 2);
                 }
             }
         };
-        without_slices(of.block < 0 ? at : of_two(ProgramOp::rest, at, of.block));
+        if (of.block < 0)
+            without_slices(at, call_.extents[std::size_t(along)]);
+        else
+            without_slices(of_two(ProgramOp::rest, at, of.block), call_.blocks[std::size_t(along)]);
         if (of.block < 0) continue;
         const int block = of.block;
         only(of_two(ProgramOp::less, at,
@@ -337,12 +348,7 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_read(int number, const Program
     if (node.of[0] >= 0) of_state_index(node, fixed, all);
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
         if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
-        all.push_back({build_.cast(dtype, number), "type"});
-        if (dtype != Dtype::e4m3) continue;
-        // What is beyond its range is cut to that.
-        const double most = double(dtype_info(dtype).max_finite);
-        const int below = of_two(ProgramOp::smaller, number, real(most));
-        all.push_back({build_.cast(dtype, of_two(ProgramOp::larger, below, real(-most))), "type", 1});
+        add_casts(dtype, number, all);
     }
     // What it was before it was rounded.
     const bool is_own = array.is_stage && array.over < 0 && node.list == array.indices;

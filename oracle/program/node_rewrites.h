@@ -55,6 +55,8 @@ class NodeRewrites {
     void add_parts(const ProgramNode& node, int depth, std::vector<Tried>& all) const;
     /// Digits that a narrower type has not are dropped, not rounded.
     int cut_off(Dtype dtype, int of);
+    /// Rounded to a type; of one that ends early also after what is beyond its range was cut to that.
+    void add_casts(Dtype dtype, int of, std::vector<Tried>& all);
     std::vector<Tried> of_product(const ProgramNode& node);
     /// The function that a product has as a factor; -1: it has none.
     int function_in(int number) const;

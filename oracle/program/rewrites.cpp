@@ -426,7 +426,7 @@ class Rewriter : NodeRewrites {
         }
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;
-            here.push_back({build_.cast(dtype, value), "type"});
+            add_casts(dtype, value, here);
         }
         if (array.dtype != Dtype::f32) here.push_back({cut_off(array.dtype, value), "type"});
         for (const double number : {0.0, -HUGE_VAL, std::nan("")}) here.push_back({real(number), "result"});

@@ -46,8 +46,9 @@ StoredTile stored_tile(const SearchedCall& searched, const ProgramTile& tile, co
         const bool is_known = known[i] != 0 && !std::isnan(expected.value[i]) &&
                               !(searched.sets_none_apart() && std::isnan(got[i]));
         numbers.value.push_back(is_known ? got[i] : 0);
-        numbers.error.push_back(is_known ? expected.error[i] + cast_bound(array.dtype, std::abs(got[i]))
-                                         : HUGE_VAL);
+        // Infinity is that, however it is rounded.
+        const double cast = std::isinf(got[i]) ? 0 : cast_bound(array.dtype, std::abs(got[i]));
+        numbers.error.push_back(is_known ? expected.error[i] + cast : HUGE_VAL);
         stored.is_wrong =
             stored.is_wrong || (is_known && !is_as_expected(got[i], expected.value[i], expected.error[i]));
     }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "oracle/program/place_sum.h"
 #include "oracle/program/solved.h"
@@ -42,6 +44,7 @@ class FlatReads {
                 address_of(order), [&](const NodeSample& sample) { return address_at(order, sample.index); },
                 bits_of_layout);
         std::ranges::sort(order);
+        offer_other_extents(order);
         const std::vector<Vote> votes = shifts(order);
         if (std::ssize(votes) < fewest_places) return;
         ProgramBuilder& build = offers_.build();
@@ -94,17 +97,45 @@ class FlatReads {
         return indices;
     }
 
+    /// The extent of another axis in the place of one of the array's.
+    void offer_other_extents(const std::vector<std::size_t>& order) {
+        const ProgramCall& call = offers_.samples().call();
+        std::map<std::int64_t, int> others;
+        for (std::size_t axis = 0; axis < call.extents.size(); ++axis)
+            others.try_emplace(call.extents[axis], offers_.program().axes[axis].extent);
+        const double bits =
+            bits_of_layout + std::log2(double(others.size()) * double(std::max(order.size(), 2UL) - 1));
+        for (std::size_t k = 1; k < order.size(); ++k) {
+            for (const auto& [size, extent] : others) {
+                if (size == input_.shape[k]) continue;
+                std::vector<std::int64_t> shape = input_.shape;
+                shape[k] = size;
+                offer(
+                    address_of(order, OtherExtent{k, extent}),
+                    [&](const NodeSample& sample) { return address_at(order, sample.index, shape); }, bits);
+            }
+        }
+    }
+
     std::int64_t address_at(const std::vector<std::size_t>& order, const ElementIndices& index) const {
+        return address_at(order, index, input_.shape);
+    }
+    static std::int64_t address_at(const std::vector<std::size_t>& order, const ElementIndices& index,
+                                   const std::vector<std::int64_t>& shape) {
         std::int64_t address = 0;
-        for (const std::size_t k : order) address = address * input_.shape[k] + index[k];
+        for (const std::size_t k : order) address = address * shape[k] + index[k];
         return address;
     }
 
-    int address_of(const std::vector<std::size_t>& order) {
+    /// A dimension, and the node of its extent.
+    using OtherExtent = std::pair<std::size_t, int>;
+
+    int address_of(const std::vector<std::size_t>& order, std::optional<OtherExtent> other = {}) {
         ProgramBuilder& build = offers_.build();
         int address = -1;
         for (const std::size_t k : order) {
-            const int said = build.extent_of(read_.what, k, read_.list[k]);
+            const int said =
+                other && other->first == k ? other->second : build.extent_of(read_.what, k, read_.list[k]);
             const int extent = said < 0 ? build.whole(input_.shape[k]) : said;
             address = address < 0
                           ? read_.list[k]

@@ -27,7 +27,28 @@ class SumBounds {
           of_(of),
           axis_(of.axis),
           is_cut_(offers.program().axes[std::size_t(axis_)].block >= 0),
-          block_(offers.samples().call().blocks[std::size_t(axis_)]) {}
+          block_(offers.samples().call().blocks[std::size_t(axis_)]) {
+        for (const std::vector<SumSample>* const some : {&of.samples, &of.empty})
+            for (const SumSample& sample : *some) samples_.push_back(&sample);
+    }
+
+    /// The one term that is taken in the place of all.
+    void offer_one() {
+        std::vector<Vote> votes;
+        for (const SumSample& sample : of_.samples) {
+            Vote vote{sample.at, {}};
+            for (std::size_t k = 0; k < sample.terms.size(); ++k)
+                if (is_needed(sample, sample.terms[k]))
+                    vote.indices.push_back(first_of(sample) + std::int64_t(k));
+            votes.push_back(std::move(vote));
+        }
+        for (const PlaceNumber& by : place_numbers(offers_.program(), of_.axes)) {
+            const std::optional<VotedIndices> table = voted(offers_.samples().call(), votes, by);
+            if (!table) continue;
+            for (const Expr& expr : expressions_of(*table)) take_one(expr, by);
+        }
+        add_shortest();
+    }
 
     void offer(bool is_begin) {
         const ProgramCall& call = offers_.samples().call();
@@ -45,13 +66,17 @@ class SumBounds {
             for (const Expr& expr : expressions_of(*table)) take(is_begin, Expr(end) - expr, by);
         }
         if (of_.row_axis >= 0) offer_beyond(is_begin, numbers);
+        add_shortest();
+    }
+
+ private:
+    void add_shortest() {
         std::ranges::stable_sort(bounds_, {}, &Bound::bits);
         if (bounds_.size() > most_bounds) bounds_.resize(most_bounds);
         for (const Bound& bound : bounds_) offers_.add(of_.stage, of_.node, bound.sum, bound.bits, "range");
         bounds_.clear();
     }
 
- private:
     /// Of the axis, or counted within the block that the sum goes along.
     std::int64_t first_of(const SumSample& sample) const {
         return is_cut_ ? sample.first % block_ : sample.first;
@@ -59,14 +84,14 @@ class SumBounds {
 
     std::vector<Vote> votes_of(bool is_begin) const {
         std::vector<Vote> votes;
-        for (const SumSample& sample : of_.samples) {
-            Vote vote{sample.at, {}};
-            for (std::size_t k = 0; k <= sample.terms.size(); ++k) {
-                if (agrees(sample, is_begin, std::int64_t(k)))
-                    vote.indices.push_back(first_of(sample) + std::int64_t(k));
+        for (const SumSample* const sample : samples_) {
+            Vote vote{sample->at, {}};
+            for (std::size_t k = 0; k <= sample->terms.size(); ++k) {
+                if (agrees(*sample, is_begin, std::int64_t(k)))
+                    vote.indices.push_back(first_of(*sample) + std::int64_t(k));
             }
             if (double(vote.indices.size()) <=
-                std::max(1.0, telling_share_of_ends * double(sample.terms.size())))
+                std::max(1.0, telling_share_of_ends * double(sample->terms.size())))
                 votes.push_back(std::move(vote));
         }
         return votes;
@@ -120,11 +145,11 @@ class SumBounds {
     void offer_beyond(bool is_begin, const std::vector<PlaceNumber>& numbers) {
         if (!is_cut_) return;
         std::vector<Vote> votes;
-        for (const SumSample& sample : of_.samples) {
-            Vote vote{sample.at, {}};
+        for (const SumSample* const sample : samples_) {
+            Vote vote{sample->at, {}};
             for (std::int64_t count = 1; count <= most_beyond && count < block_; ++count) {
-                const std::optional<double> all = with_beyond(sample, is_begin, count);
-                if (all && is_needed(sample, *all)) vote.indices.push_back(count);
+                const std::optional<double> all = with_beyond(*sample, is_begin, count);
+                if (all && is_needed(*sample, *all)) vote.indices.push_back(count);
             }
             if (!vote.indices.empty()) votes.push_back(std::move(vote));
         }
@@ -138,13 +163,13 @@ class SumBounds {
 
     void take_beyond(bool is_begin, const Expr& expr, const PlaceNumber& by) {
         ProgramBuilder& build = offers_.build();
-        const auto unexplained = std::ranges::count_if(of_.samples, [&](const SumSample& sample) {
-            const std::int64_t count = expr.at(voted_by, by.of(offers_.samples().call(), sample.at));
+        const auto unexplained = std::ranges::count_if(samples_, [&](const SumSample* sample) {
+            const std::int64_t count = expr.at(voted_by, by.of(offers_.samples().call(), sample->at));
             if (count < 1 || count >= block_) return true;
-            const std::optional<double> all = with_beyond(sample, is_begin, count);
-            return all && !is_needed(sample, *all);
+            const std::optional<double> all = with_beyond(*sample, is_begin, count);
+            return all && !is_needed(*sample, *all);
         });
-        if (double(unexplained) > unexplained_share * double(of_.samples.size())) return;
+        if (double(unexplained) > unexplained_share * double(samples_.size())) return;
         const int count = build.index(expr, [&](Coordinate) { return by.node(build); });
         if (count < 0) return;
         const Program& program = offers_.program();
@@ -169,6 +194,30 @@ class SumBounds {
                            bits_of_bound + bits_of_beyond + bits_of_expression(expr)});
     }
 
+    void take_one(const Expr& expr, const PlaceNumber& by) {
+        const auto unexplained = std::ranges::count_if(of_.samples, [&](const SumSample& sample) {
+            const std::int64_t at =
+                expr.at(voted_by, by.of(offers_.samples().call(), sample.at)) - first_of(sample);
+            const bool is_there = at >= 0 && at < std::ssize(sample.terms);
+            return !is_there || !is_needed(sample, sample.terms[std::size_t(at)]);
+        });
+        if (double(unexplained) > unexplained_share * double(of_.samples.size())) return;
+        ProgramBuilder& build = offers_.build();
+        const int index = build.index(expr, [&](Coordinate) { return by.node(build); });
+        if (index >= 0)
+            add_range(build.of_two(ProgramOp::equal, is_cut_ ? build.within_block(axis_) : build.axis(axis_),
+                                   index),
+                      expr);
+    }
+
+    /// Of the terms those of which it holds.
+    void add_range(int condition, const Expr& expr) {
+        ProgramBuilder& build = offers_.build();
+        ProgramNode sum = offers_.program().node(of_.node);
+        sum.of[0] = build.chosen(sum.of[0], condition, build.real(none_));
+        bounds_.push_back({build.add(std::move(sum)), bits_of_bound + bits_of_expression(expr)});
+    }
+
     struct Bound {
         int sum;
         double bits;
@@ -177,25 +226,22 @@ class SumBounds {
     void take(bool is_begin, const Expr& expr, const PlaceNumber& by) {
         ProgramBuilder& build = offers_.build();
         bool has_terms = false;  // A sum of none is a number.
-        const auto unexplained = std::ranges::count_if(of_.samples, [&](const SumSample& sample) {
+        const auto unexplained = std::ranges::count_if(samples_, [&](const SumSample* sample) {
             const std::int64_t bound =
-                expr.at(voted_by, by.of(offers_.samples().call(), sample.at)) - first_of(sample);
-            has_terms = has_terms || (is_begin ? bound < std::ssize(sample.terms) : bound > 0);
-            return !agrees(sample, is_begin, bound);
+                expr.at(voted_by, by.of(offers_.samples().call(), sample->at)) - first_of(*sample);
+            has_terms = has_terms || (is_begin ? bound < std::ssize(sample->terms) : bound > 0);
+            return !agrees(*sample, is_begin, bound);
         });
-        if (!has_terms || double(unexplained) > unexplained_share * double(of_.samples.size())) return;
+        if (!has_terms || double(unexplained) > unexplained_share * double(samples_.size())) return;
         const int bound = build.index(expr, [&](Coordinate) { return by.node(build); });
         if (bound < 0) return;
         const int at = is_cut_ ? build.within_block(axis_) : build.axis(axis_);
-        ProgramNode sum = offers_.program().node(of_.node);
-        sum.of[0] =
-            build.chosen(sum.of[0], build.of_two(is_begin ? ProgramOp::at_least : ProgramOp::less, at, bound),
-                         build.real(none_));
-        bounds_.push_back({build.add(std::move(sum)), bits_of_bound + bits_of_expression(expr)});
+        add_range(build.of_two(is_begin ? ProgramOp::at_least : ProgramOp::less, at, bound), expr);
     }
 
     RewriteOffers& offers_;
     const SumSamples& of_;
+    std::vector<const SumSample*> samples_{};
     ProgramOp op_ = offers_.program().node(of_.node).op;
     double none_ = op_ == ProgramOp::sum ? 0 : op_ == ProgramOp::most ? -HUGE_VAL : HUGE_VAL;
     int axis_;
@@ -210,6 +256,7 @@ void offer_bounds(RewriteOffers& offers, const SumSamples& of) {
     if (std::ssize(of.samples) < fewest_places) return;
     SumBounds bounds(offers, of);
     for (const bool is_begin : {true, false}) bounds.offer(is_begin);
+    bounds.offer_one();
 }
 
 }  // namespace tilescope

@@ -204,13 +204,18 @@ class TileMaps {
     std::int64_t ld_ = 0;
 };
 
-/// The index of a dimension, where that is an axis that is cut into blocks.
-Counted counted_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
+/// The axis that is the index of a dimension and has an index at each place; -1: there is none.
+int axis_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
     const ProgramNode& node = offers.program().node(of.node);
     const int axis =
         offers.samples().is_read(of) ? offers.program().axis_of(node.list[dimension]) : of.axes[dimension];
-    const bool is_cut = axis >= 0 && offers.program().axes[std::size_t(axis)].block >= 0 &&
-                        std::ranges::find(of.axes, axis) != of.axes.end();
+    return std::ranges::find(of.axes, axis) != of.axes.end() ? axis : -1;
+}
+
+/// The index of a dimension, where that is an axis that is cut into blocks.
+Counted counted_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
+    const int axis = axis_in(offers, of, dimension);
+    const bool is_cut = axis >= 0 && offers.program().axes[std::size_t(axis)].block >= 0;
     return is_cut ? Counted{axis, offers.samples().call().blocks[std::size_t(axis)]} : Counted{};
 }
 
@@ -279,6 +284,31 @@ void offer_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimen
         offers.offer(of, with_index(offers, of, dimension, node), values, bits, "index");
 }
 
+/// The index with bits inverted that another number of the place gives, as swizzles have it.
+void offer_swizzled(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension,
+                    std::vector<Vote> votes) {
+    const int own = axis_in(offers, of, dimension);
+    if (own < 0) return;
+    for (Vote& vote : votes)
+        for (std::int64_t& y : vote.indices) y ^= vote.at[std::size_t(own)];
+    const ProgramCall& call = offers.samples().call();
+    ProgramBuilder& build = offers.build();
+    for (const PlaceNumber& by : offers.numbers_of(of)) {
+        const std::optional<VotedIndices> table = by.axis == own ? std::nullopt : voted(call, votes, by);
+        if (!table) continue;
+        for (const Expr& expr : expressions_of(*table)) {
+            const int inverted = build.index(expr, [&](Coordinate) { return by.node(build); });
+            if (inverted < 0) continue;
+            offer_index(
+                offers, of, dimension, build.of_two(ProgramOp::exclusive, build.axis(own), inverted),
+                [&](const AxisIndices& at) {
+                    return at[std::size_t(own)] ^ expr.at(voted_by, by.of(call, at));
+                },
+                2 * bits_of_dimension + bits_of_expression(expr));
+        }
+    }
+}
+
 }  // namespace
 
 void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
@@ -300,6 +330,7 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
                     bits_of_dimension + bits_of_expression(expr));
             }
         }
+        offer_swizzled(offers, of, dimension, votes);
         const auto sum = PlaceSum::fitted(call, votes, summands(offers.program(), of.axes, of.by_block), {});
         if (sum)
             offer_index(

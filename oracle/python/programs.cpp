@@ -138,7 +138,7 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
                                  stage.unwritten, stage.conflicts, stage.not_judged, stage.largest_difference,
                                  stage.budget_used);
     FoundMistakes found;
-    if (causes) found = find_mistakes(call, arrays, report);
+    if (causes) found = find_all_mistakes(call, arrays, report);
     held.is_cut_off = found.is_cut_off;
     for (const ProgramMistake& mistake : found.mistakes)
         held.mistakes.emplace_back(program.array(mistake.stage).name, mistake.slot, mistake.becomes,

@@ -52,10 +52,11 @@ ProgramJson stages_json(const JudgedProgram& judged) {
     return json;
 }
 
-ProgramJson mistake_json(const JudgedProgram& judged, const ProgramMistake& mistake) {
+ProgramJson mistake_json(const JudgedProgram& judged, const FoundMistakes& found,
+                         const ProgramMistake& mistake) {
     return {{"stage", judged.program.array(mistake.stage).name},
             {"rewrites", {{{"slot", mistake.slot}, {"becomes", mistake.becomes}}}},
-            {"changes", changes_json(slots_of(judged.found, mistake))},
+            {"changes", changes_json(slots_of(found, mistake))},
             {"where", mistake.where.empty() ? "everywhere" : mistake.where},
             {"explained_before", mistake.healthy},
             {"explained_after", mistake.explained},
@@ -66,14 +67,18 @@ ProgramJson mistake_json(const JudgedProgram& judged, const ProgramMistake& mist
 ProgramJson causes_json(const JudgedProgram& judged) {
     if (!judged.searched) return {};
     ProgramJson json = ProgramJson::array();
-    for (const ProgramMistake& mistake : judged.found.mistakes) json.push_back(mistake_json(judged, mistake));
+    for (const ProgramMistake& mistake : judged.found.mistakes)
+        json.push_back(mistake_json(judged, judged.found, mistake));
     return json;
 }
 
 /// What is wrong beside what the causes explain.
 ProgramJson then_json(const JudgedProgram& judged) {
     ProgramJson json = ProgramJson::array();
-    if (judged.found.besides) json.push_back(mistake_json(judged, *judged.found.besides));
+    if (judged.found.besides) json.push_back(mistake_json(judged, judged.found, *judged.found.besides));
+    for (const FoundMistakes& other : judged.found.then)
+        for (const ProgramMistake& mistake : other.mistakes)
+            json.push_back(mistake_json(judged, other, mistake));
     return json;
 }
 
@@ -113,6 +118,7 @@ std::string to_json(const JudgedProgram& judged) {
         {"stages", stages_json(judged)},
         {"causes", causes_json(judged)},
         {"then", then_json(judged)},
+        {"wrong_where", judged.found.wrong_where},
         {"search", {{"cut_off", judged.found.is_cut_off}, {"failed", judged.search_failed}}},
         {"tolerances", {{"confidence", judged.confidence}}},
         {"summary", verdict_line(judged.program, judged.report)}};

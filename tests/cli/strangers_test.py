@@ -41,6 +41,7 @@ ALONE = {
     "the maximum of another row, which the factor takes as well": (
         "max_old", "((t == (NK - 1) / BN) ? (ON(MAX, z * BM)) : (ON(MAX, z * BM + r)))", {}),
     "P rounded before its sum, in the last batch entry": ("p_value", "((b == B - 1) ? (narrow(EXP(x), INT8)) : (EXP(x)))", dict(batch=2)),
+    "a clamp that leaves 1 behind the last key, which l counts": ("exponent", "(fmaxf((s - (m == -INFINITY ? 0 : m)) * STRETCH, 0))", {}),
     "a sum that o and lse take": ("merge_sum", "((ON(WEIGHT, z) * ON(SUM, (z * BM + r) * LANES + lane)) * (float)D)", {}),
 }
 
@@ -128,6 +129,20 @@ TOLD = {
     "bits of some exponents, no number where they are masked": (
         "exponent", "((r % 4 == 2) ? (with_bits(bits_of((s - (m == -INFINITY ? 0 : m)) * STRETCH) | 0x00200000u)) : "
                     "((s - (m == -INFINITY ? 0 : m)) * STRETCH))", dict(mask="bottom_right"), "exp(s - m & 0xffdfffff ^ 0x00200000)"),
+    "a swizzle by the KV tile": ("k_write", "(c * LDK + (d ^ (t & 7)))", {}, "K[b, h / group, j, d ^ j / block_n]"),
+    "the extent of the queries in the place of that of the keys": (
+        "v_read", "(((b * HKV + hv) * NQ + col) * DV + d)", dict(batch=2),
+        "V.flat[((b * (heads / group) + h / group) * seqlen_q + j) * head_dim_v + e]"),
+    "a maximum of no score in some query blocks, and of one in others": (
+        "max_end", "((h == 0) ? (qb % 2) : (BN))", dict(group=2), "max(m, max(j: s where j % block_n < i / block_m % 2 else -inf))"),
+    "one score in the place of the maximum": ("max_read", "(r * BN + h)", dict(group=2), "max(m, max(j: s where j % block_n == h else -inf))"),
+    "an accumulator that ends at 448": (
+        "acc_value", "((h == 0) ? (narrow(narrow(x, ATYPE), E4M3)) : (narrow(x, ATYPE)))", NARROW | dict(p_scale=256.0),
+        "e4m3(max(min(acc * rescale + sum(j: p * v[b, h, i / block_m, j, e]), 448.0), -448.0))"),
+    "lse of eight rows at one place": ("lse_write", "((b * H + h) * NQ + (row / 8 * 8))", {}, "[batch][head][query / 8 * 8]"),
+    "a bias that ends at a number": (
+        "bias", "(fminf(call->slopes[h] * (float)(col - row - DIAG), 0.125f))", dict(alibi=True),
+        "sum(d: q * k[b, h, i / block_m, j, d]) * 0.25 + min(slope * j - slope * (i + seqlen_kv - seqlen_q), 0.125)"),
     "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "0.0 where j == seqlen_kv - 1 else V"),
 }
 
@@ -137,6 +152,8 @@ TOGETHER = [
     ({"score": "((b == B - 1) ? ((x * UNIT) * 1.442695f) : (x * UNIT))", "dot_end": "(D - r % 4)"},
      dict(seed=681223567, batch=2, group=2, seqlen_q=60, seqlen_kv=52, head_dim_v=24, block_m=32, dtype="e4m3", dtype_p="e4m3", stale=4.0),
      ["formula", "formula"]),
+    ({"mask_value": "(-8.0f)", "sum_term": "((x) * 2)"}, dict(mask="top_left", block_n=32), ["l_counted_n_times", "non_finite_replaced"]),
+    ({"dot_q": "(r * LDQ + 0)", "dot_begin": "((r / 4 % 4 == 3 && c / 4 % 4 == 1) ? (4) : (0))"}, dict(block_n=32), ["formula", "k_slice_missing"]),
 ]
 
 

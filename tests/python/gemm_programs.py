@@ -34,7 +34,7 @@ class Gemm:
         "residual_missing": ("y", "gelu(acc + bias)"),
         "bias_after_activation": ("y", None),
         "block_skipped": ("acc", "acc + sum(k: a * w where k >= 32 else 0.0)"),
-        "columns_of_next_tile": ("acc", "acc + sum(k: a * w[m + 16, k])"),
+        "columns_of_next_tile": ("acc", "acc + sum(k: a * w[m + 16 where m + 16 < cols else m, k])"),
     }
 
     def draw(self, random):
