@@ -109,9 +109,7 @@ ElementValue expected_value(const ObservedTile& tile, const HiddenCells& hidden,
     return classified(expected);
 }
 
-ElementValue error_value(const ObservedTile& tile, const CompareOptions& options, const HiddenCells& hidden,
-                         Quantity quantity, Eigen::Index row, Eigen::Index col) {
-    const Judged element = judge_at(tile, options, row, col);
+ElementValue error_value(const Judged& element, Quantity quantity, Dtype dtype) {
     switch (element.finding) {
         case Finding::unwritten:
             return {0, Kind::unwritten};
@@ -120,9 +118,8 @@ ElementValue error_value(const ObservedTile& tile, const CompareOptions& options
         case Finding::not_judged:
             return {0, Kind::not_judged};
         case Finding::indifferent:
-            return {0, is_masked(tile.context, element.expected) ? Kind::masked : Kind::indifferent};
+            return {0, Kind::indifferent};
         case Finding::match:
-            if (hidden.rests(col, element.got)) return {0, Kind::masked};
             // An infinity or NaN as it is to be.
             if (!std::isfinite(element.got - element.expected)) return {0, Kind::finite};
             break;
@@ -133,7 +130,17 @@ ElementValue error_value(const ObservedTile& tile, const CompareOptions& options
         case Finding::conflicting:
             break;
     }
-    return classified(error_of(element, quantity, tile.context.dtype));
+    return classified(error_of(element, quantity, dtype));
+}
+
+ElementValue error_value(const ObservedTile& tile, const CompareOptions& options, const HiddenCells& hidden,
+                         Quantity quantity, Eigen::Index row, Eigen::Index col) {
+    const Judged element = judge_at(tile, options, row, col);
+    const bool rests = element.finding == Finding::match && hidden.rests(col, element.got);
+    const bool is_hidden =
+        element.finding == Finding::indifferent && is_masked(tile.context, element.expected);
+    if (rests || is_hidden) return {0, Kind::masked};
+    return error_value(element, quantity, tile.context.dtype);
 }
 
 ElementValue value_at(const ObservedTile& tile, const CompareOptions& options, const HiddenCells& hidden,
@@ -146,10 +153,6 @@ ElementValue value_at(const ObservedTile& tile, const CompareOptions& options, c
         default:
             return error_value(tile, options, hidden, quantity, row, col);
     }
-}
-
-float in_float_range(double value) {
-    return float(std::clamp(value, -double(largest), double(largest)));
 }
 
 /// Bit patterns in the order of the numbers they stand for.
@@ -215,6 +218,10 @@ Quantity against(Reference reference, Quantity quantity) {
     return found == quantities.end() ? quantity : found->quantity;
 }
 
+float in_float_range(double value) {
+    return float(std::clamp(value, -double(largest), double(largest)));
+}
+
 Pyramid::Sign sign_of(Quantity quantity) {
     return quantity_info(quantity).is_signed ? Pyramid::Sign::any : Pyramid::Sign::never_negative;
 }
@@ -256,6 +263,16 @@ ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index 
     if (computed_as != Quantity::over_budget || !is_inherited(tile, row, col)) return element;
     if (element.kind != Kind::finite) element.value = std::numeric_limits<double>::quiet_NaN();
     return {element.value, Kind::inherited};
+}
+
+ElementValue value_of(const Judged& element, Quantity quantity, Dtype dtype) {
+    if (quantity == Quantity::dumped)
+        return element.finding == Finding::unwritten ? ElementValue{0, Kind::unwritten}
+                                                     : classified(element.got);
+    if (quantity == Quantity::expected)
+        return std::isnan(element.expected) ? ElementValue{0, Kind::indifferent}
+                                            : classified(element.expected);
+    return error_value(element, quantity, dtype);
 }
 
 }  // namespace tilescope

@@ -77,5 +77,9 @@ struct ElementValue {
     Kind kind = Kind::finite;
 };
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, std::int64_t row, std::int64_t col);
+/// Clamped.
+float in_float_range(double value);
+/// The same of one that was held against something, wherever that came from, and that no mask hides.
+ElementValue value_of(const Judged& element, Quantity quantity, Dtype dtype);
 
 }  // namespace tilescope

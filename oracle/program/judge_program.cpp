@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <utility>
 
 #include "dump/schema/error.h"
 
@@ -30,96 +30,23 @@ std::int64_t blocks_before(const ProgramCall& call, int stage, const ProgramElem
     return call.block_in_order(loop.axis, loop.backwards, std::max<std::int64_t>(block, 0));
 }
 
-/// The number that a node is, and nothing else.
-std::optional<double> literal_of(const Program& program, int number) {
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::number) return node.number;
-    if (node.op != ProgramOp::negative) return std::nullopt;
-    const std::optional<double> positive = literal_of(program, node.of[0]);
-    return positive ? std::optional(-*positive) : std::nullopt;
-}
-
-/// What a kernel may leave out without that anything changes: elements that a condition leaves out in the formula of the stage,
-/// and states that a block leaves as they were.
-class LeftOut {
- public:
-    LeftOut(const Program& program, const ProgramArray& stage) : is_state_(stage.over >= 0) {
-        if (!stage.is_stage) return;
-        const ProgramNode& formula = program.node(stage.value);
-        if (formula.op == ProgramOp::chosen) otherwise_ = literal_of(program, formula.of[2]);
-        if (is_state_) start_ = literal_of(program, stage.start);
-    }
-
-    bool may_be(const ProgramTile& tile, std::size_t i, const ExpectedTile& expected) const {
-        const double value = expected.value[i];
-        if (otherwise_ && expected.error[i] == 0 && value == *otherwise_) return true;
-        if (!is_state_) return false;
-        const bool goes_on = before_.size() == expected.value.size() && tile.indices == of_before_;
-        return goes_on ? value == before_[i] : start_ && value == *start_;
-    }
-
-    /// Tiles of a state come block after block.
-    void pass(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
-              const ExpectedTile& expected) {
-        if (!is_state_) return;
-        of_before_ = tile.indices;
-        before_ = expected.value;
-        for (std::size_t i = 0; i < got.size(); ++i)
-            if (known[i] != 0) before_[i] = got[i];
-    }
-
- private:
-    bool is_state_;
-    std::optional<double> otherwise_{};
-    std::optional<double> start_{};
-    std::vector<AxisRange> of_before_{};
-    std::vector<double> before_{};  ///< the state after the block before
-};
-
 /// Counts what is found of a stage, tile by tile.
 class Tallied {
  public:
-    Tallied(const ProgramCall& call, int stage)
-        : call_(call), stage_(stage), left_out_(call.program, call.program.array(stage)) {}
+    Tallied(const ProgramCall& call, int stage) : call_(call), stage_(stage) {}
 
-    void take(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
-              const ExpectedTile& expected) {
-        // What is around an element tells how much a tolerance of that size leaves open.
-        double around = 0;
-        for (const double value : expected.value) {
-            if (std::isfinite(value)) around = std::max(around, std::abs(value));
-        }
-        for (std::size_t i = 0; i < got.size(); ++i) {
-            const bool is_missing = known[i] == 0 && nobody_wrote(got[i]);
-            if (known[i] == 0 && !is_missing) continue;
-            const double value = expected.value[i];
-            const double tolerance = expected.error[i];
-            verdict.unwritten += is_missing ? 1 : 0;
-            // Left out, and held against nothing.
-            if (is_missing && left_out_.may_be(tile, i, expected)) continue;
+    void take(const ObservedProgramTile& observed) {
+        for (std::size_t i = 0; i < observed.got.size(); ++i) {
+            const ProgramFinding finding = observed.findings[i];
+            if (finding == ProgramFinding::not_stored) continue;
+            verdict.unwritten += nobody_wrote(observed.got[i]) ? 1 : 0;
+            if (finding == ProgramFinding::left_out) continue;
             ++verdict.compared;
-            // Nothing is expected of what is computed from NaN.
-            if (std::isnan(value) || std::isinf(tolerance)) {
+            if (finding == ProgramFinding::nothing_expected || finding == ProgramFinding::not_judged)
                 ++verdict.not_judged;
-                continue;
-            }
-            if (is_as_expected(got[i], value, tolerance)) {
-                // Whatever is around would have passed.
-                if (tolerance > 0 && tolerance >= around && around > 0) {
-                    ++verdict.not_judged;
-                    continue;
-                }
-                const double difference = std::isfinite(value) ? std::abs(got[i] - value) : 0;
-                verdict.largest_difference = std::max(verdict.largest_difference, difference);
-                if (tolerance > 0)
-                    verdict.budget_used = std::max(verdict.budget_used, difference / tolerance);
-                continue;
-            }
-            if (std::isfinite(got[i]) && std::isfinite(value))
-                verdict.largest_difference = std::max(verdict.largest_difference, std::abs(got[i] - value));
-            keep({tile.index_of(std::int64_t(i)), tile.block, got[i], value, tolerance});
+            else
+                count(observed, i);
         }
-        left_out_.pass(tile, got, known, expected);
     }
 
     StageVerdict verdict;
@@ -127,6 +54,21 @@ class Tallied {
     std::int64_t first_outside = std::numeric_limits<std::int64_t>::max();
 
  private:
+    /// One that matches, or is outside.
+    void count(const ObservedProgramTile& observed, std::size_t i) {
+        const double got = observed.got[i];
+        const double value = observed.expected.value[i];
+        const double tolerance = observed.expected.error[i];
+        if (std::isfinite(got) && std::isfinite(value)) {
+            const double difference = std::abs(got - value);
+            verdict.largest_difference = std::max(verdict.largest_difference, difference);
+            if (observed.findings[i] == ProgramFinding::match && tolerance > 0)
+                verdict.budget_used = std::max(verdict.budget_used, difference / tolerance);
+        }
+        if (observed.findings[i] == ProgramFinding::outside)
+            keep({observed.tile.index_of(std::int64_t(i)), observed.tile.block, got, value, tolerance});
+    }
+
     void keep(ProgramElement element) {
         ++verdict.outside;
         first_outside = std::min(first_outside, blocks_before(call_, stage_, element));
@@ -152,7 +94,6 @@ class Tallied {
 
     const ProgramCall& call_;
     int stage_;
-    LeftOut left_out_;
     std::int64_t sampled_ = 0;
     std::int64_t every_ = 1;
 };
@@ -255,10 +196,6 @@ double ProgramElement::times() const {
     return difference / std::max(tolerance, std::numeric_limits<double>::min());
 }
 
-bool is_as_expected(double got, double expected, double tolerance) {
-    return got == expected || std::abs(got - expected) <= tolerance;
-}
-
 const StageVerdict& ProgramReport::verdict_of(int stage) const {
     return *std::ranges::find(stages, stage, &StageVerdict::stage);
 }
@@ -277,15 +214,8 @@ ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verd
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
     std::vector<Tallied> tallies;
     for (int i = 0; i < int(call.program.arrays.size()); ++i) tallies.emplace_back(call, i);
-    options.stored = &stored;
-    std::vector<double> got;
-    std::vector<char> known;
-    evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
-        if (!stored.has(tile.stage)) return;
-        got.assign(expected.value.size(), 0);
-        known.assign(got.size(), 0);
-        stored.read(tile, got, known);
-        tallies[std::size_t(tile.stage)].take(tile, got, known, expected);
+    observe_program(call, stored, std::move(options), [&](const ObservedProgramTile& observed) {
+        tallies[std::size_t(observed.tile.stage)].take(observed);
     });
     ProgramReport report;
     report.first_wrong = first_wrong_of(call.program, tallies);

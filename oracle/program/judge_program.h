@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oracle/describe/changed_slot.h"
-#include "oracle/program/evaluate.h"
+#include "oracle/program/observe_program.h"
 
 namespace tilescope {
 
@@ -137,8 +137,5 @@ std::string verdict_line(const Program& program, const ProgramReport& report);
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,
                         const FoundMistakes& found = {});
-
-/// Whether an element agrees with what is expected of it.
-bool is_as_expected(double got, double expected, double tolerance);
 
 }  // namespace tilescope

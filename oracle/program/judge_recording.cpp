@@ -28,10 +28,11 @@ void search_mistakes(const ProgramCall& call, const StoredTiles& stored, JudgedP
 }
 
 void judge_into(const ProgramRecording& recording, const ProgramJudging& how, JudgedProgram& judged) {
-    const std::map<std::string, ProgramInput> inputs = views_of(recording.inputs);
-    const ProgramCall call = bind_program(judged.program, inputs, recording.sizes);
+    const RecordedCall recorded(recording);
+    const ProgramCall& call = recorded.call;
+    judged.program = recorded.program;
     for (std::size_t i = 0; i < call.sizes.size(); ++i) judged.sizes[judged.program.sizes[i]] = call.sizes[i];
-    const StoredArrays stored(call, views_of(recording.stages));
+    const CheckedTiles stored(recorded.stored, how.check);
     ProgramOptions options;
     judged.confidence = options.confidence;
     judged.report = judge_program(call, stored, options);
@@ -45,13 +46,17 @@ void judge_into(const ProgramRecording& recording, const ProgramJudging& how, Ju
 
 }  // namespace
 
+RecordedCall::RecordedCall(const ProgramRecording& recording)
+    : program(parse_program(recording.text)),
+      call(bind_program(program, views_of(recording.inputs), recording.sizes)),
+      stored(call, views_of(recording.stages)) {}
+
 JudgedProgram judge_program_recording(const std::string& name, const ProgramRecording& recording,
                                       const ProgramJudging& how) {
     JudgedProgram judged{
         .recording = name, .provenance = recording.provenance, .program_text = recording.text};
     if (!how.died.empty()) judged.search_failed.push_back(how.died);
     try {
-        judged.program = parse_program(recording.text);
         judge_into(recording, how, judged);
     } catch (const Error& error) {
         throw Error(shortened(name) + ":/program: " + error.what());

@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dump/recording/program_recording.h"
@@ -27,10 +30,41 @@ struct JudgedProgram {
     std::string text{};   ///< report_text()
 };
 
+/// A recorded kernel with what it was called with and what it stored, as the judge takes them. The recording must outlive it.
+struct RecordedCall {
+    /// Errors: Error for arrays and sizes that are not what the text asks for.
+    explicit RecordedCall(const ProgramRecording& recording);
+    RecordedCall(const RecordedCall&) = delete;
+    RecordedCall& operator=(const RecordedCall&) = delete;
+
+    const Program program;
+    const ProgramCall call;
+    const StoredArrays stored;
+};
+
+/// The tiles of another one, with a function that is called for each: what that throws ends what reads them.
+class CheckedTiles final : public StoredTiles {
+ public:
+    CheckedTiles(const StoredTiles& tiles, std::function<void()> check)
+        : tiles_(tiles), check_(std::move(check)) {}
+
+    bool has(int stage) const override { return tiles_.has(stage); }
+    void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override {
+        check_();
+        tiles_.read(tile, out, known);
+    }
+    std::int64_t conflicts(int stage) const override { return tiles_.conflicts(stage); }
+
+ private:
+    const StoredTiles& tiles_;
+    std::function<void()> check_;
+};
+
 struct ProgramJudging {
-    bool causes = true;     ///< whether to look for a mistake where something diverges
-    std::size_t top = 5;    ///< worst elements to show, of those that are kept
-    std::string died = {};  ///< how a search of the same ended before, in place of another
+    bool causes = true;                   ///< whether to look for a mistake where something diverges
+    std::size_t top = 5;                  ///< worst elements to show, of those that are kept
+    std::string died = {};                ///< how a search of the same ended before, in place of another
+    std::function<void()> check = [] {};  ///< called all the time, from any thread
 };
 
 /// Judges what is in the file `name`.

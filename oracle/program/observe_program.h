@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "oracle/program/evaluate.h"
+
+namespace tilescope {
+
+/// How what a kernel stored compares with what is expected of it.
+enum class ProgramFinding : std::uint8_t {
+    not_stored,        ///< or not recorded: there is nothing to compare
+    left_out,          ///< nobody wrote it, and the kernel may leave it out: it is held against nothing
+    nothing_expected,  ///< it is computed from NaN, or its tolerance is infinite
+    not_judged,        ///< within a tolerance as large as everything that is expected around it
+    match,
+    outside,  ///< not within its tolerance, or nobody wrote it: nobody_wrote(got)
+};
+
+/// A tile of a stage beside what it should hold, row-major.
+struct ObservedProgramTile {
+    const ProgramTile& tile;
+    const std::vector<double>& got;
+    const std::vector<ProgramFinding>& findings;
+    const ExpectedTile& expected;
+};
+using ObserveProgramTile = std::function<void(const ObservedProgramTile&)>;
+
+/// Shows each tile of each stage, those that were not stored among them, as evaluate_program() comes to them. `options.stored` is
+/// not asked.
+void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
+                     const ObserveProgramTile& observe);
+/// The same of one stage.
+void observe_stage(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options, int stage,
+                   const ObserveProgramTile& observe);
+
+/// Whether an element agrees with what is expected of it.
+bool is_as_expected(double got, double expected, double tolerance);
+
+}  // namespace tilescope
