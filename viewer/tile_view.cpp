@@ -68,7 +68,7 @@ const CLI::Validator text_scale(
 
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
-        "Shows a recording of an attention kernel at the first element that diverges from the oracle.\n"
+        "Shows a recording of a kernel at the first element that diverges from the oracle.\n"
         "Two recordings are shown against each other, and a folder with those of a call on several ranks as "
         "a map of\n"
         "ranks and steps. Press ? in the window for the keys.\n"
@@ -79,8 +79,8 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->expected(0, 2);
     app.add_option(
            "--goto", arguments.go_to,
-           "begin at this element, as --explain-tolerance of tile-diff has it; of a folder at RANK,STEP or "
-           "RANK,end")
+           "begin at this element, as --explain-tolerance of tile-diff has it; of a declared kernel at "
+           "STAGE:INDEX,...[,BLOCK], of a folder at RANK,STEP or RANK,end")
         ->type_name("STAGE:BATCH,HEAD,ROW,COL[,KV_TILE]");
     app.add_option("--watch", arguments.watch,
                    "show each new recording in DIR as it appears; Ctrl+PageUp shows the ones before")
@@ -195,7 +195,7 @@ class Program {
             fmt::print(stderr, "tile-view: {}\n", app_.goto_refused);
             return true;
         }
-        const bool shows = app_.ranks.shown ? app_.ranks.run->refused.empty() : app_.document != nullptr;
+        const bool shows = app_.ranks.shown ? app_.ranks.run->refused.empty() : app_.shows_anything();
         if (arguments_.screenshot.empty() || arguments_.recordings.empty() || shows) return false;
         fmt::print(stderr, "tile-view: {}\n",
                    one_line(app_.status.error.empty() ? app_.notice : app_.status.error));
@@ -309,8 +309,9 @@ class Program {
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
         if (!app_.pictures.empty()) write_panels(app_, pixels, scale);
-        if (app_.document != nullptr && app_.panes[0].has_values()) times_.first_picture();
-        if (app_.document != nullptr && app_.document->report != nullptr) times_.judged();
+        if (app_.shows_anything() && app_.panes[0].has_values()) times_.first_picture();
+        if (app_.shows_declared() || (app_.document != nullptr && app_.document->report != nullptr))
+            times_.judged();
         for (HeatmapPane& pane : app_.panes) {
             if (const auto asked = pane.take_asked()) times_.add_picture(FrameTimes::Clock::now() - *asked);
         }

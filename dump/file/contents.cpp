@@ -94,7 +94,7 @@ void open_writers(Contents& contents, const StageInfo& info) {
 void require_attention(const InputFile& file) {
     if (!is_of_program(file)) return;
     throw Error("is a declared kernel, and no recording of attention", file.where(layout::path::program),
-                "judge it by itself with tile-diff; nothing else reads it yet");
+                "judge it by itself with tile-diff, or look at it by itself with tile-view");
 }
 
 // The backward pass reads lse instead of computing it: its units stand at the input.

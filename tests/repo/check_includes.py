@@ -46,9 +46,9 @@ ROOMS = [
     ("run", ["kernels/run/*"], "hook schema recording watch file capture cli attention", "CLI11 CUDA JSON"),
     ("gate", ["kernels/gate/*"], "schema file cli attention run", "CLI11 CUDA JSON"),
     ("samples", ["samples/*"], "hook schema capture attention", "CLI11 CUDA"),
-    ("session", ["viewer/session/*"], "schema recording file cli replay judge causes ranks explain heatmap", "Eigen"),
+    ("session", ["viewer/session/*"], "schema recording file cli replay judge program causes ranks explain heatmap", "Eigen"),
     ("window", ["viewer/window/*"], "schema formula heatmap", "Eigen GUI JSON"),
-    ("state", ["viewer/state/*"], "schema judge ranks report explain heatmap session window", "Eigen GUI JSON"),
+    ("state", ["viewer/state/*"], "schema judge describe ranks report explain heatmap session window", "Eigen GUI JSON"),
     ("panels", ["viewer/panels/*"], "schema replay ranks report heatmap window state", "Eigen GUI"),
     ("tile-view", ["viewer/tile_view.cpp"], "schema file cli judge report heatmap window state panels", "CLI11 Eigen GUI"),
 ]

@@ -9,7 +9,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import h5py
 import numpy as np
@@ -136,33 +135,19 @@ class Files(TileViewCase):
         for name in ("tile-view-element.png", "tile-view-element-2.png"):
             np.testing.assert_array_equal(self.picture(name), element)
 
-    def watched(self, change, *lines):
-        """Changes an opened file after its first picture, and awaits what the lines ask for."""
-        path = self.folder / "run.h5"
-        shutil.copy(self.PATH, path)
-        marker = self.folder / "first.png"
-        script = self.script(["wait", f"screenshot {marker}", *lines])
-        process = subprocess.Popen(self.command(path, "--script", script), env=self.environment(), cwd=self.folder,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not marker.exists() and process.poll() is None:
-            time.sleep(0.05)
-        change(path)
-        _, complaint = process.communicate(timeout=300)
-        self.assertEqual((process.returncode, complaint), (0, ""))
-
     def test_file_that_is_deleted(self):
-        self.watched(os.remove, "await the file is gone", f"expect {verdict(self.PATH)}", "key N", "frames 5",
+        self.watched(self.PATH, os.remove, "await the file is gone", f"expect {verdict(self.PATH)}", "key N", "frames 5",
                      "expect acc,0,0,1,0,1 of batch")
 
     def test_file_that_shrinks(self):
-        self.watched(lambda path: os.truncate(path, 5000), "await before the file changed: ", "key Right", "key PageUp",
+        self.watched(self.PATH, lambda path: os.truncate(path, 5000), "await before the file changed: ", "key Right", "key PageUp",
                      "frames 40", f"expect {verdict(self.PATH)}")
 
     def test_file_that_is_replaced_by_none(self):
         def spoil(path):
             (self.folder / "new").write_bytes(b"no recording" * 100000)
             os.replace(self.folder / "new", path)
-        self.watched(spoil, "await is not an HDF5 file", f"expect {verdict(self.PATH)}",
+        self.watched(self.PATH, spoil, "await is not an HDF5 file", f"expect {verdict(self.PATH)}",
                      "expect acc,0,0,0,0,1 of batch")
 
     def test_file_that_is_replaced_is_read_again(self):
@@ -171,7 +156,7 @@ class Files(TileViewCase):
         def replace(path):
             shutil.copy(other, self.folder / "new.h5")
             os.replace(self.folder / "new.h5", path)
-        self.watched(replace, f"await {verdict(other)}", "wait", "expect s,0,0,0,1 of batch")
+        self.watched(self.PATH, replace, f"await {verdict(other)}", "wait", "expect s,0,0,0,1 of batch")
 
 
 class SettingsFile(TileViewCase):

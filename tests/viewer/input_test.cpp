@@ -3,6 +3,8 @@
 #include <GLFW/glfw3.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 
@@ -65,11 +67,15 @@ TEST(KeyNames, RefuseOtherTexts) {
 }
 
 TEST(Commands, HaveKeysThatAreReadAndDiffer) {
-    // A recording and the map of a run are never on screen together.
-    for (const Needs absent : {Needs::recording, Needs::run_of_ranks}) {
+    // Never on screen together.
+    constexpr std::array levels = {Needs::recording, Needs::declared, Needs::run_of_ranks};
+    for (const Needs shown : levels) {
         std::map<std::string, std::string> seen;
         for (const Command& command : all_commands()) {
-            if (command.needs == absent) continue;
+            const bool is_of_another =
+                command.needs != shown && std::ranges::count(levels, command.needs) > 0;
+            const bool has_elements = shown != Needs::run_of_ranks;
+            if (is_of_another || (command.needs == Needs::elements && !has_elements)) continue;
             const auto chord = chord_from_name(command.key);
             ASSERT_TRUE(chord) << command.key;
             EXPECT_EQ(chord_from_name(name_of(*chord)), chord) << command.key;

@@ -8,9 +8,11 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import h5py
@@ -116,6 +118,20 @@ class TileViewCase(unittest.TestCase):
         """The script must come to its end: every expectation in it holds."""
         run = self.start(*recordings, "--script", self.script(lines), *options, screen=screen)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
+
+    def watched(self, recording, change, *lines):
+        """Changes an opened file after its first picture, and awaits what the lines ask for."""
+        path = self.folder / "run.h5"
+        shutil.copy(recording, path)
+        marker = self.folder / "first.png"
+        script = self.script(["wait", f"screenshot {marker}", *lines])
+        process = subprocess.Popen(self.command(path, "--script", script), env=self.environment(), cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not marker.exists() and process.poll() is None:
+            time.sleep(0.05)
+        change(path)
+        _, complaint = process.communicate(timeout=300)
+        self.assertEqual((process.returncode, complaint), (0, ""))
 
     def picture(self, name):
         return read_png(self.folder / name)

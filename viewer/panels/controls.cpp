@@ -12,6 +12,7 @@
 #include "viewer/panels/panel.h"
 #include "viewer/panels/words.h"
 #include "viewer/state/commands.h"
+#include "viewer/state/declared_words.h"
 
 namespace tilescope::viewer {
 
@@ -35,6 +36,10 @@ constexpr std::array state_colours = {
     StateColour{StageState::first_wrong, colours::bad},
 };
 
+/// As DeclaredState counts.
+constexpr std::array declared_colours = {colours::text, colours::absent, colours::dim, colours::bad,
+                                         colours::bad};
+
 ImU32 colour_of_stage(const App& app, Stage stage) {
     if (!app.has(stage)) return colours::absent;
     const Report* report = app.document->report.get();
@@ -47,25 +52,57 @@ float width_of_button(std::string_view label) {
            2 * ImGui::GetStyle().FramePadding.x;
 }
 
-/// A stage of the chain, with its word where there is a report.
+/// A stage of the chain, with its word where it was judged.
 struct StageCell {
-    StageInfo info;
-    ChainLink link;
+    int number = 0;  ///< a Stage, or an array of a program
+    std::string name;
+    ImU32 colour = colours::text;
+    bool chosen = false;
+    bool guilty = false;
+    std::string word{};
+    std::string says{};
     float width = 0;
 };
 
-std::vector<StageCell> cells_of(const App& app, bool words) {
+std::vector<StageCell> cells_of_attention(const App& app) {
+    const Report* report = app.document->report.get();
     std::vector<ChainLink> chain;
-    if (words && app.document->report != nullptr) chain = chain_of(*app.document->report);
+    if (report != nullptr) chain = chain_of(*report);
     std::vector<StageCell> cells;
     for (const StageInfo& info : stages_of(app.problem())) {
-        StageCell cell{info, {}, width_of_button(info.name)};
+        StageCell& cell = cells.emplace_back(
+            StageCell{int(info.stage), std::string(info.name), colour_of_stage(app, info.stage),
+                      app.view.stage == info.stage, report != nullptr && report->guilty == info.stage});
         const auto link = std::ranges::find(chain, info.stage, &ChainLink::stage);
-        if (link != chain.end()) {
-            cell.link = *link;
-            cell.width = std::max(cell.width, ImGui::CalcTextSize(link->word.c_str()).x + 2 * between);
-        }
-        cells.push_back(std::move(cell));
+        if (link == chain.end()) continue;
+        cell.word = link->word;
+        cell.says = link->says;
+    }
+    return cells;
+}
+
+std::vector<StageCell> cells_of_declared(const App& app) {
+    const DeclaredKernel& kernel = app.declared.kernel();
+    std::vector<StageCell> cells;
+    for (const int stage : stages_of(kernel.program())) {
+        const DeclaredState state = state_of(kernel, stage);
+        const DeclaredWord word = word_of(state);
+        cells.push_back({stage, kernel.program().array(stage).name,
+                         declared_colours[static_cast<std::size_t>(state)], app.declared.stage == stage,
+                         state == DeclaredState::first_wrong, std::string(word.word),
+                         fmt::format("{}\n{} = {}", word.says, heading_of(kernel.program(), stage),
+                                     formula_of(kernel.program(), stage))});
+    }
+    return cells;
+}
+
+std::vector<StageCell> cells_of(const App& app, bool words) {
+    std::vector<StageCell> cells = app.shows_declared() ? cells_of_declared(app) : cells_of_attention(app);
+    for (StageCell& cell : cells) {
+        cell.width = width_of_button(cell.name);
+        if (!words) cell.word.clear();
+        if (!cell.word.empty())
+            cell.width = std::max(cell.width, ImGui::CalcTextSize(cell.word.c_str()).x + 2 * between);
     }
     return cells;
 }
@@ -88,23 +125,25 @@ constexpr std::array references = {
 };
 
 void draw_stage(App& app, const StageCell& cell) {
-    const ImU32 colour = colour_of_stage(app, cell.info.stage);
-    if (choice(std::string(cell.info.name).c_str(), app.view.stage == cell.info.stage, colour, cell.width))
-        select_stage(app, cell.info.stage);
+    if (choice(cell.name.c_str(), cell.chosen, cell.colour, cell.width)) {
+        if (app.shows_declared())
+            select_declared_stage(app, cell.number);
+        else
+            select_stage(app, Stage(cell.number));
+    }
     const ImVec2 low = ImGui::GetItemRectMin();
     const ImVec2 high = ImGui::GetItemRectMax();
     ImDrawList& draw = *ImGui::GetWindowDrawList();
-    if (app.document->report != nullptr && app.document->report->guilty == cell.info.stage)
-        draw.AddRectFilled({low.x, high.y - 2}, high, colours::bad);
-    if (!cell.link.word.empty()) {
-        if (ImGui::IsItemHovered()) tooltip(app, cell.link.says);
-        app.readout.add(fmt::format("{} {}", cell.info.name, cell.link.word));
-        const float width = ImGui::CalcTextSize(cell.link.word.c_str()).x;
+    if (cell.guilty) draw.AddRectFilled({low.x, high.y - 2}, high, colours::bad);
+    if (!cell.word.empty()) {
+        if (ImGui::IsItemHovered()) tooltip(app, cell.says);
+        app.readout.add(fmt::format("{} {}", cell.name, cell.word));
+        const float width = ImGui::CalcTextSize(cell.word.c_str()).x;
         draw.AddText({std::round((low.x + high.x - width) / 2), high.y + 1},
-                     colour == colours::text ? colours::dim : colour, cell.link.word.c_str());
+                     cell.colour == colours::text ? colours::dim : cell.colour, cell.word.c_str());
     }
     // Scripts write a blank as an underscore.
-    std::string place = "stage " + std::string(cell.info.name);
+    std::string place = "stage " + cell.name;
     std::ranges::replace(place, '_', ' ');
     app.readout.place(place, {low.x, low.y, high.x - low.x, high.y - low.y});
 }
@@ -135,8 +174,8 @@ void draw_quantities(App& app, const Group&) {
         // The tab of causes has those of a replay, and the switch beside shows the others.
         if (info.against != Reference::local) continue;
         if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, between);
-        if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
-            app.view.quantity = info.quantity;
+        const Quantity shown = app.shows_declared() ? quantity_shown(app) : app.view.quantity;
+        if (choice(std::string(info.name).c_str(), shown == info.quantity)) app.view.quantity = info.quantity;
         explain(app, info.name);
     }
 }
@@ -237,6 +276,50 @@ void draw_help(App& app, const Group& group) {
     }
 }
 
+/// Dimensions of the stage that its picture does not show along rows and columns.
+std::vector<std::size_t> chosen_dims(const App& app) {
+    const Sheet sheet = sheet_shown(app);
+    std::vector<std::size_t> dims;
+    for (int i = 0; i < int(sheet.index.size()); ++i)
+        if (i != sheet.rows && i != sheet.cols) dims.push_back(std::size_t(i));
+    return dims;
+}
+
+std::string label_of_dim(const App& app, std::size_t number) {
+    const StageDim dim = dims_shown(app)[number];
+    const std::string& axis = app.declared.kernel().program().axes[std::size_t(dim.axis)].name;
+    const std::int64_t index = index_shown(app)[number];
+    return fmt::format("{} {}{} of {}", axis, dim.blocks ? "block " : "", index, dim.extent);
+}
+
+/// As wide as what draw_dims() draws.
+std::vector<std::string> labels_of_dims(const App& app) {
+    std::vector<std::string> labels;
+    for (const std::size_t dim : chosen_dims(app))
+        labels.insert(labels.end(), {"<", label_of_dim(app, dim), ">"});
+    return labels;
+}
+
+void draw_dims(App& app, const Group&) {
+    bool first = true;
+    for (const std::size_t dim : chosen_dims(app)) {
+        const std::string& axis =
+            app.declared.kernel().program().axes[std::size_t(dims_shown(app)[dim].axis)].name;
+        const std::string label = label_of_dim(app, dim);
+        int step = 0;
+        ImGui::PushID(int(dim));
+        if (!std::exchange(first, false)) ImGui::SameLine(0, apart());
+        if (named_choice(app, ("before " + axis).c_str(), "<", false)) step = -1;
+        ImGui::SameLine(0, between);
+        ImGui::AlignTextToFramePadding();
+        text(app, label);
+        ImGui::SameLine(0, between);
+        if (named_choice(app, ("next " + axis).c_str(), ">", false)) step = 1;
+        ImGui::PopID();
+        if (step != 0) step_dim(app, dim, step);
+    }
+}
+
 Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Group& group)) {
     Group group{{}, std::move(labels), draw};
     for (const std::string& label : group.labels) group.width += width_of_button(label) + between;
@@ -247,13 +330,19 @@ std::vector<Group> groups_of(const App& app, float room) {
     if (app.ranks.shown) return {group_of({"open", "menu", "? help"}, draw_help)};
     std::vector<Group> groups;
     Group& stages = groups.emplace_back(Group{cells_of(app, true), {}, draw_stages});
-    stages.words = app.document->report != nullptr && width_of(stages.stages) <= room;
+    const bool is_judged = app.shows_declared() || app.document->report != nullptr;
+    stages.words = is_judged && width_of(stages.stages) <= room;
     if (!stages.words) stages.stages = cells_of(app, false);
     stages.width = width_of(stages.stages);
     std::vector<std::string> labels;
     for (const QuantityInfo& info : all_quantities())
         if (info.against == Reference::local) labels.emplace_back(info.name);
     groups.push_back(group_of(std::move(labels), draw_quantities));
+    if (app.shows_declared()) {
+        groups.push_back(group_of(labels_of_dims(app), draw_dims));
+        groups.push_back(group_of({"menu", "? help"}, draw_help));
+        return groups;
+    }
     if (!app.document->pair()) {
         labels.clear();
         for (const ReferenceChoice& reference : references) labels.emplace_back(reference.name);

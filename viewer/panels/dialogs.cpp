@@ -52,18 +52,20 @@ std::ptrdiff_t lines_of_help() {
 
 void draw_help(App& app, const Box& box) {
     const float em = ImGui::GetFontSize();
-    if (begin_dialog(app, "help", box, 78 * em)) {
+    const int columns = box.width > 100 * em ? 3 : 2;
+    if (begin_dialog(app, "help", box, float(columns) * 39 * em)) {
         std::vector<std::string_view> groups;
         for (const Command& command : all_commands()) {
             if (std::ranges::find(groups, command.group) == groups.end()) groups.push_back(command.group);
         }
-        if (ImGui::BeginTable("groups", 2)) {
+        if (ImGui::BeginTable("groups", columns)) {
             ImGui::TableNextRow();
             ImGui::TableNextColumn();
             const float top = ImGui::GetCursorPosY();
-            const float half = 0.5F * ImGui::GetTextLineHeightWithSpacing() * float(lines_of_help());
+            const float share =
+                ImGui::GetTextLineHeightWithSpacing() * float(lines_of_help()) / float(columns);
             for (const std::string_view group : groups) {
-                if (ImGui::TableGetColumnIndex() == 0 && ImGui::GetCursorPosY() - top > half)
+                if (ImGui::TableGetColumnIndex() + 1 < columns && ImGui::GetCursorPosY() - top > share)
                     ImGui::TableNextColumn();
                 draw_group(app, group);
             }
@@ -103,7 +105,8 @@ void draw_recent(App& app, const Box& box) {
 
 void draw_goto(App& app, const Box& box) {
     if (begin_dialog(app, "goto", box, 40 * ImGui::GetFontSize())) {
-        title(app, "STAGE:BATCH,HEAD,ROW,COL[,KV_TILE], then Enter");
+        title(app, app.shows_declared() ? "STAGE:INDEX,...[,BLOCK], then Enter"
+                                        : "STAGE:BATCH,HEAD,ROW,COL[,KV_TILE], then Enter");
         ImGui::SetNextItemWidth(-1);
         if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
         const bool entered =
@@ -230,7 +233,7 @@ void draw_dialogs(App& app, const Box& box) {
     if (app.show_recent) draw_recent(app, box);
     if (app.search.shown) draw_search(app, box);
     if (app.files.shown) draw_files(app, box);
-    if (app.show_goto && app.shows_recording()) draw_goto(app, box);
+    if (app.show_goto && (app.shows_recording() || app.shows_declared())) draw_goto(app, box);
 }
 
 }  // namespace tilescope::viewer

@@ -28,14 +28,6 @@ Shown shown_element(const App& app) {
     return shown;
 }
 
-void line(App& app, std::string_view name, const std::string& value, ImU32 colour = colours::text) {
-    const float column = 9.5F * ImGui::GetFontSize();
-    text(app, std::string(name), colours::dim);
-    explain(app, name);
-    ImGui::SameLine(column);
-    text(app, value, colour);
-}
-
 std::string bits_of(Dtype dtype, float value) {
     std::string bits = fmt::format("0x{:08x}", std::bit_cast<std::uint32_t>(value));
     if (dtype == Dtype::f32 || std::isnan(value)) return bits;
@@ -100,28 +92,29 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     const Element element = tile.element(row, col);
     const float dumped = tile.dumped(row, col);
     const FindingStyle& style = style_of(tile, row, col);
-    line(app, "finding", std::string(style.word), style.colour);
-    line(app, "dumped",
-         std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
+    value_line(app, "finding", std::string(style.word), style.colour);
+    value_line(
+        app, "dumped",
+        std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
     if (!tile.has_reference()) {
-        line(app, "expected", "no reference", colours::dim);
-        return line(app, "bits", bits_of(tile.dtype(), dumped));
+        value_line(app, "expected", "no reference", colours::dim);
+        return value_line(app, "bits", bits_of(tile.dtype(), dumped));
     }
     const char* const expected = app.document->pair()                        ? "other file"
                                  : app.view.against == Reference::end_to_end ? "end to end"
                                                                              : "expected";
-    line(app, expected, expected_text(element));
+    value_line(app, expected, expected_text(element));
     if (tile.inherits(row, col)) {
-        line(app, "end to end", expected_text(tile.end_to_end(row, col)), colours::inherited);
+        value_line(app, "end to end", expected_text(tile.end_to_end(row, col)), colours::inherited);
     }
-    line(app, "difference", value_text(tile, Quantity::difference, row, col));
-    line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), style.colour);
+    value_line(app, "difference", value_text(tile, Quantity::difference, row, col));
+    value_line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), style.colour);
     const bool counted = tile.value(Quantity::ulps, row, col).kind == Kind::finite;
-    line(app, "ulps",
-         value_text(tile, Quantity::ulps, row, col) +
-             (counted ? fmt::format(" of {}", dtype_info(tile.dtype()).name) : ""));
-    line(app, quantity_info(Quantity::relative).name, value_text(tile, Quantity::relative, row, col));
-    line(app, "bits", bits_of(tile.dtype(), dumped));
+    value_line(app, "ulps",
+               value_text(tile, Quantity::ulps, row, col) +
+                   (counted ? fmt::format(" of {}", dtype_info(tile.dtype()).name) : ""));
+    value_line(app, quantity_info(Quantity::relative).name, value_text(tile, Quantity::relative, row, col));
+    value_line(app, "bits", bits_of(tile.dtype(), dumped));
 }
 
 /// What a kernel with the chosen cause holds there.
@@ -132,12 +125,12 @@ void describe_replay(App& app, const Shown& shown) {
     const DetailTile* tile = tiles.at(point.row, point.col);
     if (tile == nullptr) {
         app.waits = true;
-        return line(app, "replayed", "being replayed", colours::dim);
+        return value_line(app, "replayed", "being replayed", colours::dim);
     }
     const Element element =
         tile->element(point.row % tiles.shape.tile_rows, point.col % tiles.shape.tile_cols);
-    line(app, "replayed", expected_text(element),
-         is_divergence(element.finding) ? colours::bad : colours::good);
+    value_line(app, "replayed", expected_text(element),
+               is_divergence(element.finding) ? colours::bad : colours::good);
 }
 
 void describe_writer(App& app, const Shown& shown) {
@@ -177,6 +170,14 @@ void describe_threads(App& app, const Shown& shown, const DetailTile& tile) {
 }
 
 }  // namespace
+
+void value_line(App& app, std::string_view name, const std::string& value, ImU32 colour) {
+    const float column = 9.5F * ImGui::GetFontSize();
+    text(app, std::string(name), colours::dim);
+    explain(app, name);
+    ImGui::SameLine(column);
+    text(app, value, colour);
+}
 
 void draw_element(App& app, const Box& box) {
     const PanelScope panel(app, "element", box);

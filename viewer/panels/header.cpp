@@ -50,15 +50,6 @@ std::string name_of_run(const RunDocument& run) {
                        run.paths.size());
 }
 
-/// A line of the card, and whether it stands beside the one before where there is room.
-struct CardLine {
-    std::string words;
-    ImU32 colour = colours::text;
-    bool beside = false;
-    bool spare = false;  ///< shown by a low window under the pointer alone
-    bool cut = false;    ///< to one line, in place of wrapped
-};
-
 CausesKnown causes_known(const App& app) {
     if (app.document->pair() || app.document->diagnosis != nullptr) return CausesKnown::yes;
     return app.status.searching ? CausesKnown::not_yet : CausesKnown::no;
@@ -178,6 +169,22 @@ float lay_out(const std::vector<CardLine>& lines, float width, const Show& show)
     return height;
 }
 
+std::vector<CardLine> whole_header(const App& app) {
+    if (app.shows_declared()) return declared_lines(app);
+    const bool of_run = app.ranks.shown;
+    const std::string name = of_run ? name_of_run(*app.ranks.run) : name_of_files(*app.document, app.watch);
+    std::vector<CardLine> lines = {
+        {name, colours::text, false, false, true},
+        {name_of_call(of_run ? app.ranks.run->whole : app.problem()), colours::dim, true, true}};
+    if (!of_run)
+        for (CardLine& line : lines_of_part(app)) lines.push_back(std::move(line));
+    // What arrived wrong is explained by the run alone.
+    const bool is_explained = !of_run && is_wrong_as_it_arrived(app);
+    for (CardLine& line : of_run ? run_lines(app) : card_lines(app))
+        if (!is_explained || (line.spare && !line.beside)) lines.push_back(std::move(line));
+    return lines;
+}
+
 /// The lines of the whole header's text. A wide window has the file and the call beside each other; what does not fit into a third of
 /// the window's height is left to `under_pointer`, one line each.
 struct HeaderLines {
@@ -186,18 +193,7 @@ struct HeaderLines {
 };
 
 HeaderLines header_lines(const App& app, float width) {
-    const bool of_run = app.ranks.shown;
-    const std::string name = of_run ? name_of_run(*app.ranks.run) : name_of_files(*app.document, app.watch);
-    HeaderLines lines{
-        {{name, colours::text, false, false, true},
-         {name_of_call(of_run ? app.ranks.run->whole : app.problem()), colours::dim, true, true}},
-        ""};
-    if (!of_run)
-        for (CardLine& line : lines_of_part(app)) lines.shown.push_back(std::move(line));
-    // What arrived wrong is explained by the run alone.
-    const bool is_explained = !of_run && is_wrong_as_it_arrived(app);
-    for (CardLine& line : of_run ? run_lines(app) : card_lines(app))
-        if (!is_explained || (line.spare && !line.beside)) lines.shown.push_back(std::move(line));
+    HeaderLines lines{whole_header(app), ""};
     const float room = ImGui::GetIO().DisplaySize.y / 3 - controls_height(app, width);
     while (lay_out(lines.shown, width, [](const CardLine&, bool) {}) > room) {
         const auto last = std::ranges::find(lines.shown.rbegin(), lines.shown.rend(), true, &CardLine::spare);
@@ -212,17 +208,16 @@ HeaderLines header_lines(const App& app, float width) {
 
 float header_height(const App& app, float width) {
     const float padding = 2 * ImGui::GetStyle().WindowPadding.y;
-    if (app.document == nullptr && !app.ranks.shown)
-        return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
+    if (!app.shows_anything()) return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
     return padding + lay_out(header_lines(app, width).shown, width, [](const CardLine&, bool) {}) +
            controls_height(app, width);
 }
 
 void draw_header(App& app, const Box& box) {
     const PanelScope panel(app, "header", box);
-    if (app.document == nullptr && !app.ranks.shown) {
+    if (!app.shows_anything()) {
         text(app, "tile-view");
-        text(app, "What an attention kernel computed, and where it went wrong", colours::dim);
+        text(app, "What a kernel computed, and where it went wrong", colours::dim);
         return;
     }
     if (app.shows_recording() && app.document->report == nullptr)

@@ -188,38 +188,6 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
-bool is_inside(const PlaneView& view, const PlaneShape& shape) {
-    return view.first_row >= 0 && view.first_col >= 0 && view.first_row + view.rows <= double(shape.rows) &&
-           view.first_col + view.cols <= double(shape.cols);
-}
-
-/// What of the pane is not in the box.
-void draw_canvas_around(ImDrawList& draw, const PaneFrame& pane, ImVec2 at, ImVec2 end) {
-    const auto fill = [&](ImVec2 from, ImVec2 to) {
-        if (from.x < to.x && from.y < to.y) draw.AddRectFilled(from, to, colours::canvas);
-    };
-    fill(pane.at, {pane.end().x, at.y});
-    fill({pane.at.x, end.y}, pane.end());
-    fill({pane.at.x, at.y}, {at.x, end.y});
-    fill({end.x, at.y}, {pane.end().x, end.y});
-}
-
-/// Until the picture of the pane's elements is there, one of others lies where those are. Pixels past the edge of the plane are
-/// transparent.
-void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
-                  TextureName texture, const HeatmapPane::Contents& shown) {
-    const bool same_plane = texture != 0 && shown.pyramid == pyramid;
-    const Box box = pane.box_of(same_plane ? shown.view : pane.view);
-    const ImVec2 at{box.x, box.y};
-    const ImVec2 end{box.x + box.width, box.y + box.height};
-    if (same_plane && is_inside(shown.view, pane.shape)) {
-        draw_canvas_around(draw, pane, at, end);
-        return add_opaque_image(draw, texture, at, end);
-    }
-    draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
-    if (texture != 0) add_image(draw, texture, at, end);
-}
-
 ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     HeatmapPane& heatmap = app.panes[index];
     ImDrawList& draw = *ImGui::GetWindowDrawList();

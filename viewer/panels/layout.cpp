@@ -23,6 +23,7 @@ struct Room {
     bool threads = false;            ///< two lines more for the element
     bool writers = false;            ///< two more lines for the element
     bool ranks = false;              ///< and steps are shown in place of a recording
+    bool declared = false;           ///< a declared kernel is, whose elements need fewer lines
     bool high_tab =
         false;  ///< the tab that is shown needs more lines than a low window has beside the element
 };
@@ -40,11 +41,14 @@ bool always(const App&) {
 bool of_recording(const App& app) {
     return app.shows_recording();
 }
+bool of_declared(const App& app) {
+    return app.shows_declared();
+}
 bool of_ranks(const App& app) {
     return app.ranks.shown;
 }
 bool of_nothing(const App& app) {
-    return app.document == nullptr && !app.ranks.shown;
+    return !app.shows_anything();
 }
 
 /// Pixels of the share that somebody chose of `whole`, between limits; what is found otherwise.
@@ -99,6 +103,10 @@ Box bad_box(const Room& room) {
     return {0, map.y + map.height + panel_gap, map.width, body_height(room) - map.height - panel_gap};
 }
 
+Box left_box(const Room& room) {
+    return {0, room.header + panel_gap, left_width(room), body_height(room)};
+}
+
 Box heatmap_box(const Room& room) {
     const float left = left_width(room);
     const float right = right_width(room);
@@ -118,7 +126,11 @@ Box element_box(const Room& room) {
     const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
     const float low = room.high_tab ? name_and_finding * room.em : 0.36F * body;
-    const float found = room.ranks ? 0.6F * body : is_low(body, room.em) ? low : lines * room.em;
+    constexpr float lines_declared = 16;
+    const float found = room.ranks              ? 0.6F * body
+                        : is_low(body, room.em) ? low
+                        : room.declared         ? lines_declared * room.em
+                                                : lines * room.em;
     return {room.window.width - right, room.header + panel_gap, right,
             chosen(room, Split::element, body, 0.1F * body, 0.85F * body, found)};
 }
@@ -150,20 +162,32 @@ Box whole_box(const Room& room) {
 }
 
 constexpr std::array panels = {
-    PanelPlace{draw_header, header_box, always},         PanelPlace{draw_map, map_box, of_recording},
-    PanelPlace{draw_bad_rows, bad_box, of_recording},    PanelPlace{draw_heatmaps, heatmap_box, of_recording},
-    PanelPlace{draw_element, element_box, of_recording}, PanelPlace{draw_tabs, tabs_box, of_recording},
-    PanelPlace{draw_history, history_box, of_recording}, PanelPlace{draw_ranks, ranks_box, of_ranks},
-    PanelPlace{draw_rank_part, element_box, of_ranks},   PanelPlace{draw_rank_faults, tabs_box, of_ranks},
-    PanelPlace{draw_status, status_box, always},         PanelPlace{draw_welcome, body_box, of_nothing},
+    PanelPlace{draw_header, header_box, always},
+    PanelPlace{draw_map, map_box, of_recording},
+    PanelPlace{draw_bad_rows, bad_box, of_recording},
+    PanelPlace{draw_heatmaps, heatmap_box, of_recording},
+    PanelPlace{draw_element, element_box, of_recording},
+    PanelPlace{draw_tabs, tabs_box, of_recording},
+    PanelPlace{draw_history, history_box, of_recording},
+    PanelPlace{draw_ranks, ranks_box, of_ranks},
+    PanelPlace{draw_rank_part, element_box, of_ranks},
+    PanelPlace{draw_rank_faults, tabs_box, of_ranks},
+    PanelPlace{draw_worst, left_box, of_declared},
+    PanelPlace{draw_sheet, heatmap_box, of_declared},
+    PanelPlace{draw_declared_element, element_box, of_declared},
+    PanelPlace{draw_mistakes, tabs_box, of_declared},
+    PanelPlace{draw_states, history_box, of_declared},
+    PanelPlace{draw_status, status_box, always},
+    PanelPlace{draw_welcome, body_box, of_nothing},
     PanelPlace{draw_dialogs, whole_box, always},
 };
 
 /// Between two panels: dragging moves it, a double click puts it back where the layout has it.
 struct Splitter {
     Split split;
-    bool across;    ///< it is moved to the left and right
-    bool of_ranks;  ///< ranks and steps have it as well
+    bool across;       ///< it is moved to the left and right
+    bool of_ranks;     ///< ranks and steps have it as well
+    bool of_declared;  ///< and declared kernels
     Box (*place)(const Room& room);
     /// The share that is chosen where it is dragged to a pixel.
     float (*share_at)(const Room& room, float pixel);
@@ -177,18 +201,18 @@ Box below(const Box& box) {
 }
 
 constexpr std::array splitters = {
-    Splitter{Split::left, true, false,
+    Splitter{Split::left, true, false, true,
              [](const Room& room) { return beside(heatmap_box(room), left_width(room)); },
              [](const Room& room, float x) { return x / room.window.width; }},
     Splitter{
-        Split::right, true, true,
+        Split::right, true, true, true,
         [](const Room& room) { return beside(heatmap_box(room), room.window.width - right_width(room)); },
         [](const Room& room, float x) { return 1 - x / room.window.width; }},
-    Splitter{Split::map, false, false, [](const Room& room) { return below(map_box(room)); },
+    Splitter{Split::map, false, false, false, [](const Room& room) { return below(map_box(room)); },
              [](const Room& room, float y) { return (y - map_box(room).y) / body_height(room); }},
-    Splitter{Split::element, false, true, [](const Room& room) { return below(element_box(room)); },
+    Splitter{Split::element, false, true, true, [](const Room& room) { return below(element_box(room)); },
              [](const Room& room, float y) { return (y - element_box(room).y) / body_height(room); }},
-    Splitter{Split::history, false, false,
+    Splitter{Split::history, false, false, true,
              [](const Room& room) {
                  const Box box = history_box(room);
                  return Box{box.x, box.y, room.history > 0 ? box.width : 0, 0};
@@ -251,8 +275,11 @@ void draw_panels(App& app) {
               app.shows_recording() && has_threads(*app.document->recording),
               app.shows_recording() && has_writers(*app.document->recording),
               app.ranks.shown,
+              app.shows_declared(),
               app.view.tab != Tab::row && app.view.tab != Tab::histogram};
-    const float history = app.shows_recording() ? history_height(app) : 0;
+    const float history = app.shows_recording()  ? history_height(app)
+                          : app.shows_declared() ? states_height(app)
+                                                 : 0;
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;
     if (!is_shown(app, app.view.tab)) app.view.tab = Tab::row;
@@ -261,8 +288,12 @@ void draw_panels(App& app) {
         if (panel.is_shown(app) && box.width > 0 && box.height > 0) panel.draw(app, box);
     }
     if (of_nothing(app)) return;
-    for (const Splitter& splitter : splitters)
-        if (!app.ranks.shown || splitter.of_ranks) draw_splitter(app, room, splitter);
+    for (const Splitter& splitter : splitters) {
+        const bool has = app.ranks.shown        ? splitter.of_ranks
+                         : app.shows_declared() ? splitter.of_declared
+                                                : true;
+        if (has) draw_splitter(app, room, splitter);
+    }
 }
 
 }  // namespace tilescope::viewer

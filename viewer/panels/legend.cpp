@@ -81,6 +81,7 @@ std::string text_of_tint(const App& app) {
 
 /// Of the lines and of the tint, a line each.
 std::string text_of_threads(const App& app) {
+    if (app.shows_declared()) return "";
     const std::string lines = text_of_lines(app);
     const std::string tint = text_of_tint(app);
     return lines + (lines.empty() || tint.empty() ? "" : "\n") + tint;
@@ -132,6 +133,32 @@ std::string label_of_kind(const App& app, const KindStyle& style) {
     return count > 0 ? fmt::format("{} {}", style.name, count) : std::string(style.name);
 }
 
+/// What has a mark in the picture of a declared stage.
+std::vector<Entry> declared_entries(KindFlags shown) {
+    std::vector<Entry> entries;
+    for (const KindStyle& style : all_kinds()) {
+        if (style.kind == Kind::finite || (shown & flag_of(style.kind)) == 0) continue;
+        const std::string name(style.kind == Kind::masked         ? "left out"
+                               : style.kind == Kind::not_captured ? "not stored"
+                                                                  : style.name);
+        entries.push_back({name, name, style.kind});
+    }
+    return entries;
+}
+
+std::vector<Entry> entries_of(const App& app, KindFlags shown) {
+    if (app.shows_declared()) return declared_entries(shown);
+    std::vector<Entry> entries;
+    const MarksSeen seen = app.document->map_of(app.view.against).seen(app.view.stage);
+    for (const KindStyle& style : all_kinds()) {
+        const bool occurs = ((seen.kinds | shown) & flag_of(style.kind)) != 0;
+        if (style.kind != Kind::finite && occurs)
+            entries.push_back({std::string(style.name), label_of_kind(app, style), style.kind});
+    }
+    if (seen.conflicting) entries.push_back({"conflicting", "conflicting (map)", std::nullopt});
+    return entries;
+}
+
 /// As many lines as the width asks for: nothing of it may be cut off.
 LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::string& name) {
     const float em = ImGui::GetFontSize();
@@ -148,13 +175,7 @@ LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::stri
         plan.entries.push_back({std::move(entry), at});
         at.x += needed + 1.2F * em;
     };
-    const MarksSeen seen = app.document->map_of(app.view.against).seen(app.view.stage);
-    for (const KindStyle& style : all_kinds()) {
-        const bool occurs = ((seen.kinds | shown) & flag_of(style.kind)) != 0;
-        if (style.kind != Kind::finite && occurs)
-            place({std::string(style.name), label_of_kind(app, style), style.kind});
-    }
-    if (seen.conflicting) place({"conflicting", "conflicting (map)", std::nullopt});
+    for (Entry& entry : entries_of(app, shown)) place(std::move(entry));
     plan.height = plan.entries.empty() ? plan.scale.y + 2.2F * em : at.y + swatch;
     plan.lines_at = plan.height + 0.4F * em;
     const std::string lines = text_of_threads(app);

@@ -189,6 +189,22 @@ std::string number_of(const DetailTile& tile, Quantity quantity, std::int64_t ro
     return quantity == Quantity::dumped ? short_number(tile.dumped(row, col)) : std::string();
 }
 
+bool is_inside(const PlaneView& view, const PlaneShape& shape) {
+    return view.first_row >= 0 && view.first_col >= 0 && view.first_row + view.rows <= double(shape.rows) &&
+           view.first_col + view.cols <= double(shape.cols);
+}
+
+/// What of the pane is not in the box.
+void draw_canvas_around(ImDrawList& draw, const PaneFrame& pane, ImVec2 at, ImVec2 end) {
+    const auto fill = [&](ImVec2 from, ImVec2 to) {
+        if (from.x < to.x && from.y < to.y) draw.AddRectFilled(from, to, colours::canvas);
+    };
+    fill(pane.at, {pane.end().x, at.y});
+    fill({pane.at.x, end.y}, pane.end());
+    fill({pane.at.x, at.y}, {at.x, end.y});
+    fill({end.x, at.y}, {pane.end().x, end.y});
+}
+
 }  // namespace
 
 Box PaneFrame::box_of(const PlaneView& elements) const {
@@ -214,15 +230,31 @@ ThreadLines thread_lines(const App& app, Stage stage) {
     return elements > double(most_owners) ? ThreadLines::too_small : ThreadLines::declared;
 }
 
+void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
+                  TextureName texture, const HeatmapPane::Contents& shown) {
+    const bool same_plane = texture != 0 && shown.pyramid == pyramid;
+    const Box box = pane.box_of(same_plane ? shown.view : pane.view);
+    const ImVec2 at{box.x, box.y};
+    const ImVec2 end{box.x + box.width, box.y + box.height};
+    if (same_plane && is_inside(shown.view, pane.shape)) {
+        draw_canvas_around(draw, pane, at, end);
+        return add_opaque_image(draw, texture, at, end);
+    }
+    draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
+    if (texture != 0) add_image(draw, texture, at, end);
+}
+
+void draw_tile_grid(ImDrawList& draw, const PaneFrame& pane) {
+    draw_row_lines(draw, pane, pane.shape.tile_rows, grid_colour);
+    draw_col_lines(draw, pane, pane.shape.tile_cols, grid_colour);
+    draw_row_lines(draw, pane, pane.shape.tile_rows, grid_shadow, 1);
+    draw_col_lines(draw, pane, pane.shape.tile_cols, grid_shadow, 1);
+}
+
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     const Stage stage = pane.plane.stage;
     if (app.settings.warp_lines) draw_warps(app, draw, pane);
-    if (app.settings.tile_grid) {
-        draw_row_lines(draw, pane, pane.shape.tile_rows, grid_colour);
-        draw_col_lines(draw, pane, pane.shape.tile_cols, grid_colour);
-        draw_row_lines(draw, pane, pane.shape.tile_rows, grid_shadow, 1);
-        draw_col_lines(draw, pane, pane.shape.tile_cols, grid_shadow, 1);
-    }
+    if (app.settings.tile_grid) draw_tile_grid(draw, pane);
     if (app.settings.mask_edges && (stage == Stage::s || stage == Stage::p)) draw_mask_edges(app, draw, pane);
 }
 
@@ -270,8 +302,7 @@ void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid)
     }
 }
 
-void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
-    const PlanePoint point = point_at(app.problem(), app.view.cursor, pane.plane.stage);
+void draw_cursor(ImDrawList& draw, const PaneFrame& pane, const PlanePoint& point) {
     const float top = std::floor(pane.y_of(double(point.row)));
     const float bottom = std::max(top + 3, std::round(pane.y_of(double(point.row + 1))));
     const float left = std::floor(pane.x_of(double(point.col)));
@@ -280,6 +311,10 @@ void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     draw.AddRectFilled({pane.at.x, top - 1}, {pane.end().x, top}, colours::accent_dim);
     draw.AddRectFilled({pane.at.x, bottom}, {pane.end().x, bottom + 1}, colours::accent_dim);
     draw_rim(draw, {left, top}, {right, bottom}, pane.at, pane.end());
+}
+
+void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
+    draw_cursor(draw, pane, point_at(app.problem(), app.view.cursor, pane.plane.stage));
     if (!app.view.region || pane.plane.stage != app.view.stage) return;
     const Rect& region = *app.view.region;
     const ImVec2 corner{pane.x_of(double(region.first_col)), pane.y_of(double(region.first_row))};
@@ -293,11 +328,32 @@ void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     draw.AddText(at, IM_COL32(255, 255, 255, 255), size.c_str());
 }
 
-void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details) {
+NumbersRoom room_for_numbers(const PaneFrame& pane) {
     const float em = ImGui::GetFontSize();
     const float letter = ImGui::CalcTextSize("0").x;
-    if (pane.col_width() < 10.5F * letter || pane.row_height() < 1.2F * em) return;
-    const bool in_full = pane.row_height() > 3.6F * em && pane.col_width() > 12 * letter;
+    if (pane.col_width() < 10.5F * letter || pane.row_height() < 1.2F * em) return NumbersRoom::none;
+    return pane.row_height() > 3.6F * em && pane.col_width() > 12 * letter ? NumbersRoom::full
+                                                                           : NumbersRoom::one;
+}
+
+void draw_numbers_at(App& app, ImDrawList& draw, const PaneFrame& pane, const PlanePoint& point,
+                     const std::vector<std::string>& lines) {
+    const float em = ImGui::GetFontSize();
+    const float letter = ImGui::CalcTextSize("0").x;
+    const ImVec2 middle = {pane.x_of(double(point.col) + 0.5), pane.y_of(double(point.row) + 0.5)};
+    float y = middle.y - 0.5F * float(lines.size()) * 1.15F * em;
+    for (const std::string& line : lines) {
+        const float width = letter * float(line.size());
+        draw.AddRectFilled({middle.x - width / 2 - 2, y - 1}, {middle.x + width / 2 + 2, y + em},
+                           behind_numbers);
+        text_at(app, draw, {middle.x - width / 2, y}, line, IM_COL32(255, 255, 255, 255));
+        y += 1.15F * em;
+    }
+}
+
+void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details) {
+    const NumbersRoom room = room_for_numbers(pane);
+    if (room == NumbersRoom::none) return;
     const Rect seen = pane.visible();
     for (std::int64_t row = seen.first_row; row < seen.last_row; ++row) {
         for (std::int64_t col = seen.first_col; col < seen.last_col; ++col) {
@@ -306,22 +362,14 @@ void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const Detai
             const std::int64_t in_col = col % pane.shape.tile_cols;
             if (tile == nullptr || in_row >= tile->rows() || in_col >= tile->cols()) continue;
             std::vector<std::string> lines;
-            if (in_full) {
+            if (room == NumbersRoom::full) {
                 lines = {number_of(*tile, Quantity::dumped, in_row, in_col),
                          number_of(*tile, Quantity::expected, in_row, in_col),
                          hex_of(tile->dtype(), tile->dumped(in_row, in_col))};
             } else {
                 lines = {number_of(*tile, pane.quantity, in_row, in_col)};
             }
-            const ImVec2 middle = {pane.x_of(double(col) + 0.5), pane.y_of(double(row) + 0.5)};
-            float y = middle.y - 0.5F * float(lines.size()) * 1.15F * em;
-            for (const std::string& line : lines) {
-                const float width = letter * float(line.size());
-                draw.AddRectFilled({middle.x - width / 2 - 2, y - 1}, {middle.x + width / 2 + 2, y + em},
-                                   behind_numbers);
-                text_at(app, draw, {middle.x - width / 2, y}, line, IM_COL32(255, 255, 255, 255));
-                y += 1.15F * em;
-            }
+            draw_numbers_at(app, draw, pane, {row, col}, lines);
         }
     }
 }

@@ -41,14 +41,28 @@ Owner owner_at_cursor(const App& app, const ThreadMap& threads, Stage stage);
 bool wants_tint(const App& app);
 /// Null where they are not, or cannot be.
 std::shared_ptr<const Tint> tint_of(App& app, std::size_t index, const PaneFrame& pane);
+/// The pane's texture. Until the picture of its elements is there, one of others lies where those are. Pixels past the edge of the plane
+/// are transparent.
+void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
+                  TextureName texture, const HeatmapPane::Contents& shown);
+/// Lines of the tile grid.
+void draw_tile_grid(ImDrawList& draw, const PaneFrame& pane);
 /// Lines of the tile grid, the mask's edges, warps and lanes, as the settings ask for.
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Around a rectangle, light with a dark edge to be seen on every colour; whole inside of the second one.
 void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 inside_end);
 /// Rings around elements that are no numbers, where they are few and too small to be seen.
 void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid);
+/// An element and its row.
+void draw_cursor(ImDrawList& draw, const PaneFrame& pane, const PlanePoint& point);
 /// The cursor's element and row, the region.
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane);
+/// What cells have room for: dumped, expected and bits, what the pane shows, or nothing.
+enum class NumbersRoom : std::uint8_t { none, one, full };
+NumbersRoom room_for_numbers(const PaneFrame& pane);
+/// In the middle of a cell, one below the other.
+void draw_numbers_at(App& app, ImDrawList& draw, const PaneFrame& pane, const PlanePoint& point,
+                     const std::vector<std::string>& lines);
 /// Numbers in the cells, where they have room: dumped, expected and bits, or what the pane shows.
 void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details);
 /// Row and column numbers along the left and top edge.

@@ -60,6 +60,12 @@ void text(App& app, const std::string& line, ImU32 colour) {
     draw_line(app, shown, line, colour);
 }
 
+void wrapped(App& app, const std::string& line, ImU32 colour) {
+    ImGui::PushTextWrapPos(0);
+    text(app, line, colour);
+    ImGui::PopTextWrapPos();
+}
+
 void text_of_cell(App& app, const std::string& line, ImU32 colour) {
     draw_line(app, ellipsized(line, room_for(line)), line, colour);
 }

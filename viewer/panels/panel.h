@@ -5,6 +5,8 @@
 
 #include <limits>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "viewer/state/app.h"
 #include "viewer/window/theme.h"
@@ -26,6 +28,8 @@ class PanelScope {
 /// A line of text, kept for scripts as well. One for which there is no room, where text is not wrapped, ends in an ellipsis, and the
 /// pointer over it shows the whole.
 void text(App& app, const std::string& line, ImU32 colour = colours::text);
+/// In as many lines as it takes.
+void wrapped(App& app, const std::string& line, ImU32 colour = colours::text);
 /// The same of a cell that scripts know otherwise.
 void text_of_cell(App& app, const std::string& line, ImU32 colour = colours::text);
 /// The same at a place of the draw list.
@@ -64,6 +68,20 @@ int mark_pixels();
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity);
 
+/// A line of the card, and whether it stands beside the one before where there is room.
+struct CardLine {
+    std::string words;
+    ImU32 colour = colours::text;
+    bool beside = false;
+    bool spare = false;  ///< shown by a low window under the pointer alone
+    bool cut = false;    ///< to one line, in place of wrapped
+};
+/// Of a declared kernel, with its file and its call.
+std::vector<CardLine> declared_lines(const App& app);
+
+/// A name with its meaning, and a value beside it.
+void value_line(App& app, std::string_view name, const std::string& value, ImU32 colour = colours::text);
+
 /// As much as the text of the header needs in a window of that width.
 float header_height(const App& app, float width);
 void draw_header(App& app, const Box& box);
@@ -74,6 +92,16 @@ float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
 void draw_bad_rows(App& app, const Box& box);
 void draw_heatmaps(App& app, const Box& box);
+/// A declared kernel, in place of one of attention: its worst elements, a stage, an element, what explains what is wrong, and the
+/// states that went into the element.
+void draw_worst(App& app, const Box& box);
+void draw_sheet(App& app, const Box& box);
+/// The sheets of the stage, in a part of a panel that is so high at most.
+void draw_sheet_map(App& app, const StageValues& values, float most_height);
+void draw_declared_element(App& app, const Box& box);
+void draw_mistakes(App& app, const Box& box);
+float states_height(const App& app);
+void draw_states(App& app, const Box& box);
 /// Ranks and steps, in place of a recording: the map of them, the chosen one, and what is wrong in all of them.
 void draw_ranks(App& app, const Box& box);
 void draw_rank_part(App& app, const Box& box);

@@ -18,12 +18,6 @@ namespace {
 /// Of longer lists the rest is counted.
 constexpr std::size_t most_listed = 200;
 
-void wrapped(App& app, const std::string& line, ImU32 colour = colours::text) {
-    ImGui::PushTextWrapPos(0);
-    text(app, line, colour);
-    ImGui::PopTextWrapPos();
-}
-
 /// "rows 0-63, 192-255 of 256".
 std::string ranges_text(std::string_view what, const Positions& positions, std::int64_t whole) {
     if (positions.empty()) return fmt::format("{} 0-{}", what, whole - 1);

@@ -19,6 +19,8 @@ void draw_progress(App& app, float width) {
 }
 
 std::string place_under_pointer(const App& app) {
+    if (app.shows_declared() && app.declared.hovered && app.pointer_leads)
+        return declared_coordinates(app, index_at(app, *app.declared.hovered));
     if (!app.hovered || !app.pointer_leads || !app.shows_recording()) return "";
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.hovered_stage);
     return coordinates_of(app.problem(),
@@ -45,6 +47,9 @@ void draw_message(App& app) {
         text(app, app.notice);
     } else if (app.ranks.shown) {
         text(app, "Enter opens the recording, Home is the first wrong one, ? lists the keys", colours::dim);
+    } else if (app.shows_declared()) {
+        text(app, "N is the next of the worst elements, PageDown the next stage, ? lists the keys",
+             colours::dim);
     } else if (app.shows_recording() && app.document->report != nullptr) {
         text(app, tolerance_line(*app.document->report), colours::dim);
     }

@@ -9,8 +9,9 @@
 namespace tilescope::viewer {
 
 bool Session::Work::is_to_be_searched() const {
-    return options.search_causes && document != nullptr && document->report != nullptr &&
-           document->diagnosis == nullptr && !search_given_up && !file_written_over;
+    if (!options.search_causes || document == nullptr || search_given_up) return false;
+    if (document->declared != nullptr) return document->mistakes == nullptr;
+    return document->report != nullptr && document->diagnosis == nullptr && !file_written_over;
 }
 
 CauseOptions Session::Work::cause_options(std::uint64_t ticket, int threads) const {
@@ -29,9 +30,14 @@ bool Session::Work::step_searching(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     try {
         auto diagnosed = std::make_shared<Document>(*judged);
-        const CauseOptions causes = cause_options(ticket, options.threads);
-        Diagnosis diagnosis = causes_and_declarations(*judged->recording, *judged->report, causes);
-        diagnosed->diagnosis = std::make_shared<const Diagnosis>(std::move(diagnosis));
+        if (judged->declared != nullptr) {
+            diagnosed->mistakes =
+                std::make_shared<const FoundMistakes>(find_declared_mistakes(*judged, ticket));
+        } else {
+            const CauseOptions causes = cause_options(ticket, options.threads);
+            Diagnosis diagnosis = causes_and_declarations(*judged->recording, *judged->report, causes);
+            diagnosed->diagnosis = std::make_shared<const Diagnosis>(std::move(diagnosis));
+        }
         lock.lock();
         check(ticket);
         document = diagnosed;
@@ -52,7 +58,7 @@ std::shared_ptr<const FoundCause> Session::Work::replay_of(Stage stage) const {
 }
 
 bool Session::Work::can_show(Stage stage, Quantity quantity) const {
-    if (document == nullptr || !document->recording->has_stage(stage)) return false;
+    if (!shows_recording() || !document->recording->has_stage(stage)) return false;
     const Reference against = quantity_info(quantity).against;
     if (against == Reference::end_to_end) return !document->pair();
     return against == Reference::local || replay_of(stage) != nullptr;

@@ -37,7 +37,8 @@ bool Session::Work::answer(std::unique_lock<std::mutex>& lock, Answers<Key, Valu
 }
 
 bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
-    if (document == nullptr || file_written_over) return false;
+    // A declared kernel was read as a whole.
+    if (document == nullptr || (file_written_over && document->declared == nullptr)) return false;
     const auto explain = [](const Document& of, const ExplanationQuestion& q, std::uint64_t) {
         try {
             return to_text(explain_tolerance(*of.recording, {q.stage, q.tile, q.row, q.col}));
@@ -74,7 +75,15 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
         return drift_rows(*of.recording, head.first, head.second, default_confidence,
                           judge_options(detailing, ticket, 1).progress);
     };
-    return answer(lock, drifts, "computing the drift", drift);
+    if (answer(lock, drifts, "computing the drift", drift)) return true;
+    const auto compare = [this](const Document& of, int stage, std::uint64_t ticket) {
+        return viewer::stage_values(*of.declared, stage, [this, ticket] { check(ticket); });
+    };
+    if (answer(lock, stage_values, "judging the elements", compare)) return true;
+    const auto draw = [](const Document&, const SheetQuestion& question, std::uint64_t) {
+        return viewer::picture_of(question);
+    };
+    return answer(lock, sheets, "", draw);
 }
 
 bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, Reference against) {

@@ -72,6 +72,10 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
     activities[judging] = {true, "opening " + what.path, 0};
     lock.unlock();
 
+    if (is_declared(what)) {
+        judge_declared(what, ticket);
+        return true;
+    }
     const std::shared_ptr<Document> opened = open_document(what, ticket);
     const auto map = std::make_shared<TileMap>(opened->problem());
     opened->map = map;
@@ -101,25 +105,31 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
             std::tie(file_changed, file_gone, file_written_over) = changes_before;
         }
         // Its own judging was given up for this one.
-        if (before != nullptr && before->report == nullptr && !opening && epoch == ticket)
+        if (before != nullptr && before->recording != nullptr && before->report == nullptr && !opening &&
+            epoch == ticket)
             opening = {before->path, before->other, before->of_run ? before->recording : nullptr};
         throw;
     }
     return true;
 }
 
-std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std::uint64_t ticket) {
+std::shared_ptr<Document> Session::Work::begin_document(const Opening& what) {
     static std::atomic<std::uint64_t> generations = 0;
     auto opened = std::make_shared<Document>();
     opened->path = what.path;
     opened->other = what.other;
     opened->stamps = stamps_of(what.path, what.other);
     opened->of_run = what.recording != nullptr;
+    opened->generation = ++generations;
+    return opened;
+}
+
+std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std::uint64_t ticket) {
+    std::shared_ptr<Document> opened = begin_document(what);
     opened->recording = opened->of_run ? what.recording : open_recording(what.path);
     check(ticket);
     if (!what.other.empty()) opened->other_recording = open_recording(what.other);
     check(ticket);
-    opened->generation = ++generations;
     return opened;
 }
 

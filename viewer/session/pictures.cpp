@@ -49,7 +49,7 @@ std::vector<Session::Work::PictureKey> Session::Work::next_pictures() const {
 }
 
 bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
-    if (document == nullptr || file_written_over) return false;
+    if (!shows_recording() || file_written_over) return false;
     const std::vector<PictureKey> keys = next_pictures();
     if (keys.empty()) return false;
     const std::uint64_t ticket = epoch;

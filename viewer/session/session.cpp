@@ -50,6 +50,8 @@ void Session::cancel() {
     for (DetailStore& store : work_->details) store.stop_asking();
     work_->drifts.give_up();
     work_->histograms.give_up();
+    work_->stage_values.give_up();
+    work_->sheets.give_up();
     work_->rows.give_up();
     work_->histories.give_up();
     work_->explanations.give_up();
@@ -129,7 +131,7 @@ DetailTiles Session::request_detail(const Plane& plane, Quantity quantity, const
 std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::int64_t head,
                                                      std::int64_t row) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr) return nullptr;
+    if (!work_->shows_recording()) return nullptr;
     const RowQuestion question{batch, head, row};
     work_->notice(question);
     auto answer = work_->rows.ask(question);
@@ -139,7 +141,7 @@ std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::in
 
 std::shared_ptr<const PixelHistory> Session::request_history(const HistoryPlace& place) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr) return nullptr;
+    if (!work_->shows_recording()) return nullptr;
     work_->notice(place);
     auto answer = work_->histories.ask(place);
     if (work_->histories.waiting()) work_->changed.notify_all();
@@ -148,7 +150,7 @@ std::shared_ptr<const PixelHistory> Session::request_history(const HistoryPlace&
 
 std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std::int64_t head) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr || work_->document->pair()) return nullptr;
+    if (!work_->shows_recording() || work_->document->pair()) return nullptr;
     const Work::DriftQuestion question{batch, head};
     work_->notice(question);
     auto answer = work_->drifts.ask(question);
@@ -158,7 +160,7 @@ std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std:
 
 std::shared_ptr<const std::string> Session::request_explanation(const ElementPlace& place) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr || work_->document->pair()) return nullptr;
+    if (!work_->shows_recording() || work_->document->pair()) return nullptr;
     const ExplanationQuestion question{place.stage, place.tile, place.row, place.col};
     work_->notice(question);
     auto answer = work_->explanations.ask(question);
@@ -168,7 +170,7 @@ std::shared_ptr<const std::string> Session::request_explanation(const ElementPla
 
 std::shared_ptr<const std::vector<ElementWriter>> Session::request_writers(Stage stage, const TileId& tile) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr || !work_->document->recording->has_writers(stage)) return nullptr;
+    if (!work_->shows_recording() || !work_->document->recording->has_writers(stage)) return nullptr;
     const WritersQuestion question{stage, tile};
     work_->notice(question);
     auto answer = work_->writers.ask(question);
@@ -179,7 +181,7 @@ std::shared_ptr<const std::vector<ElementWriter>> Session::request_writers(Stage
 std::shared_ptr<const Histogram> Session::request_histogram(const Plane& plane, const Rect& elements,
                                                             Reference against) {
     const Lock lock(work_->mutex);
-    if (work_->document == nullptr) return nullptr;
+    if (!work_->shows_recording()) return nullptr;
     const HistogramQuestion question{plane, elements, against};
     work_->notice(question);
     auto answer = work_->histograms.ask(question);

@@ -19,6 +19,7 @@
 #include "oracle/heatmap/tile_map.h"
 #include "oracle/judge/diagnosis.h"
 #include "oracle/judge/report.h"
+#include "viewer/session/declared.h"
 #include "viewer/session/file_stamp.h"
 
 namespace tilescope {
@@ -43,7 +44,7 @@ struct EndToEnd {
 };
 
 /// An open recording. Few members change: `map` fills up while tiles are judged, `report` and `end_to_end` are null
-/// until all are, and `diagnosis` is null until the causes were searched after that.
+/// until all are, and `diagnosis` and `mistakes` are null until the causes were searched after that.
 struct Document {
     std::string path;
     std::string other;              ///< compared with; empty: the oracle
@@ -55,7 +56,10 @@ struct Document {
     std::shared_ptr<const TileMap> map;
     std::shared_ptr<const EndToEnd> end_to_end;  ///< null until the report is there, and of two recordings
     std::shared_ptr<const Diagnosis> diagnosis;
-    std::uint64_t generation = 0;  ///< a number of its own for each opening
+    std::shared_ptr<const DeclaredKernel>
+        declared;  ///< in place of all of these, of a kernel that is no attention
+    std::shared_ptr<const FoundMistakes> mistakes;  ///< of that
+    std::uint64_t generation = 0;                   ///< a number of its own for each opening
 
     const Problem& problem() const { return recording->problem(); }
     bool pair() const { return other_recording != nullptr; }
@@ -131,6 +135,10 @@ class Session {
     std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
     std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements,
                                                        Reference against = Reference::local);
+
+    /// Of a declared kernel, by the generation of its document; null until they are there, and where another one is open.
+    std::shared_ptr<const StageValues> request_values(std::uint64_t generation, int stage);
+    std::shared_ptr<const Pyramid> request_sheet(std::uint64_t generation, const SheetQuestion& question);
 
     /// Changes whenever something new can be shown: as long as it is the same, the last frame is up to date.
     std::uint64_t version() const;

@@ -154,6 +154,8 @@ void Session::Work::notice(const Question& question) {
         writers.ask_again();
         drifts.ask_again();
         histograms.ask_again();
+        stage_values.ask_again();
+        sheets.ask_again();
         wake();
     }
     asked.push_back(question);
@@ -195,6 +197,8 @@ void Session::Work::forget_everything() {
     writers.clear();
     drifts.clear();
     histograms.clear();
+    stage_values.clear();
+    sheets.clear();
     asked.clear();
     cancelled = false;
     chosen_cause = 0;
@@ -208,7 +212,7 @@ bool Session::Work::idle() const {
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
            !is_to_be_searched() && std::ranges::none_of(details, &DetailStore::waiting) && !rows.waiting() &&
            !histories.waiting() && !explanations.waiting() && !writers.waiting() && !drifts.waiting() &&
-           !histograms.waiting();
+           !histograms.waiting() && !stage_values.waiting() && !sheets.waiting();
 }
 
 }  // namespace tilescope::viewer

@@ -72,8 +72,14 @@ class Session::Work {
     /// Of a head: batch and query head.
     using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
     using DetailQuestion = std::pair<PictureKey, Rect>;
-    using Question = std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
-                                  HistogramQuestion, WritersQuestion, HistoryPlace>;
+    /// A stage of a declared kernel.
+    struct ValuesQuestion {
+        int stage = -1;
+        bool operator==(const ValuesQuestion&) const = default;
+    };
+    using Question =
+        std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
+                     HistogramQuestion, WritersQuestion, HistoryPlace, ValuesQuestion, SheetQuestion>;
     struct Opening {
         std::string path;
         std::string other;
@@ -117,6 +123,8 @@ class Session::Work {
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
+    Answers<int, StageValues> stage_values{3};
+    Answers<SheetQuestion, std::shared_ptr<const Pyramid>> sheets{12};
     std::deque<Question> asked;  ///< what the last frames asked for, the newest last
     bool cancelled = false;      ///< by cancel(): the questions in `asked` are not worked on
 
@@ -130,6 +138,10 @@ class Session::Work {
     /// Null where the chosen cause has no replay of the stage.
     std::shared_ptr<const FoundCause> replay_of(Stage stage) const;
     bool can_show(Stage stage, Quantity quantity) const;
+    bool shows_recording() const { return document != nullptr && document->recording != nullptr; }
+    bool shows_declared(std::uint64_t generation) const {
+        return document != nullptr && document->declared != nullptr && document->generation == generation;
+    }
     bool is_to_be_searched() const;
     bool idle() const;
     void wake() {
@@ -149,7 +161,12 @@ class Session::Work {
     JudgeOptions judge_options(TaskKind lane, std::uint64_t ticket, int threads);
 
     bool step_judging(std::unique_lock<std::mutex>& lock);
+    static std::shared_ptr<Document> begin_document(const Opening& what);
     std::shared_ptr<Document> open_document(const Opening& what, std::uint64_t ticket);
+    static bool is_declared(const Opening& what);
+    /// Opens a declared kernel; it is shown once it is judged.
+    void judge_declared(const Opening& what, std::uint64_t ticket);
+    FoundMistakes find_declared_mistakes(const Document& of, std::uint64_t ticket);
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);
     Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, EndToEnd* end_to_end,

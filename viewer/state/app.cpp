@@ -89,7 +89,7 @@ std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool ti
 /// A file that was written anew is read again, once for each change; what cannot be read leaves the view.
 void reload_changed(App& app) {
     const std::uint64_t before = std::exchange(app.seen_changes, app.status.settled_changes);
-    if (before != app.seen_changes && app.document != nullptr) app.session.reload();
+    if (before != app.seen_changes) app.session.reload();
 }
 
 void take_aim(App& app) {
@@ -207,6 +207,7 @@ bool go_to_first_divergence(App& app) {
 }
 
 bool go_to_text(App& app, const std::string& text) {
+    if (app.shows_declared()) return go_to_declared_text(app, text);
     try {
         const Target target = target_from(*app.document->recording, text);
         go_to(app, target.stage, target.cursor, false);
@@ -353,6 +354,7 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
 
 std::string tile_diff_command(const App& app) {
     if (app.ranks.shown) return fmt::format("tile-diff {}", shell_word(app.ranks.run->folder));
+    if (app.shows_declared()) return "tile-diff " + shell_word(app.declared.document->path);
     if (app.document->pair())
         return fmt::format("tile-diff --against {} {}", shell_word(app.document->other),
                            shell_word(app.document->path));
@@ -364,6 +366,9 @@ std::string tile_view_command(const App& app) {
     if (app.ranks.shown)
         return fmt::format("tile-view {} --goto {}", shell_word(app.ranks.run->folder),
                            coordinates_of(*app.ranks.run, app.ranks.cell));
+    if (app.shows_declared())
+        return fmt::format("tile-view {} --goto {}", shell_word(app.declared.document->path),
+                           declared_coordinates(app, index_shown(app)));
     std::string place = coordinates_of(app.problem(), selected_element(app));
     place[place.find(',')] = ':';
     std::string files = shell_word(app.document->path);
@@ -409,10 +414,18 @@ std::string title_of_run(const RunDocument& run) {
     return title + " - tile-view";
 }
 
+/// With the stage that is wrong: its formula is too long.
+std::string title_of_declared(const Document& document) {
+    const std::string verdict = verdict_line(document.declared->program(), document.declared->report());
+    return fmt::format("{}: {} - tile-view", name_of(document.path),
+                       verdict.substr(0, verdict.find(", declared as")));
+}
+
 }  // namespace
 
 std::string window_title(const App& app) {
     if (app.ranks.shown) return title_of_run(*app.ranks.run);
+    if (app.shows_declared()) return title_of_declared(*app.declared.document);
     if (app.document == nullptr) return "tile-view";
     std::string title = name_of(app.document->path);
     if (app.document->pair()) title += " against " + name_of(app.document->other);
@@ -429,6 +442,7 @@ void follow_document(App& app) {
     app.map_is_behind = false;
     follow_run(app);
     reload_changed(app);
+    if (app.shows_declared()) follow_declared(app);
     if (!app.shows_recording()) return;
     if (app.document->generation != app.shown_generation) place_new_document(app);
     if (!app.placed_by_report && app.document->report != nullptr) {

@@ -10,6 +10,7 @@
 
 #include "viewer/session/session.h"
 #include "viewer/state/bad_places.h"
+#include "viewer/state/declared.h"
 #include "viewer/state/file_list.h"
 #include "viewer/state/history.h"
 #include "viewer/state/ranks.h"
@@ -141,7 +142,7 @@ struct App {
     ViewState view;
 
     // Of the current frame.
-    std::shared_ptr<const Document> document;
+    std::shared_ptr<const Document> document;  ///< null: no recording of attention is open
     Status status;
     bool waits = false;             ///< a panel shows something that is not there yet
     bool map_is_behind = false;     ///< the map is drawn anew in a moment
@@ -173,6 +174,7 @@ struct App {
     Scale shown_scale;                       ///< of the chosen quantity, in the frame before
 
     RanksView ranks;
+    DeclaredView declared;
     Visits visits;
     Watch watch;
     BadTable bad;
@@ -193,8 +195,11 @@ struct App {
     HistoryView history;
 
     const Problem& problem() const { return document->problem(); }
-    /// A recording is on screen.
+    /// A recording of attention is on screen.
     bool shows_recording() const { return document != nullptr && !ranks.shown; }
+    /// One of a declared kernel is.
+    bool shows_declared() const { return declared.document != nullptr && !ranks.shown; }
+    bool shows_anything() const { return document != nullptr || declared.document != nullptr || ranks.shown; }
     /// Changes whenever something new can be shown.
     std::uint64_t version() const { return session.version() + run_session.version(); }
     bool has(Stage stage) const { return document->recording->has_stage(stage); }

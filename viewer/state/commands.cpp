@@ -39,6 +39,7 @@ void move_by(App& app, std::int64_t rows, std::int64_t cols) {
 
 /// An arrow walks through the history where that has the arrows.
 void arrow(App& app, int rows, int cols) {
+    if (app.shows_declared()) return move_in_sheet(app, rows, cols);
     if (history_takes_arrows(app))
         walk_history(app, cols, rows);
     else
@@ -46,17 +47,20 @@ void arrow(App& app, int rows, int cols) {
 }
 
 void move_by_tiles(App& app, std::int64_t rows, std::int64_t cols) {
+    if (app.shows_declared()) return move_by_blocks(app, rows, cols);
     const PlaneShape shape = plane_shape(app.problem(), app.view.stage);
     move_by(app, rows * shape.tile_rows, cols * shape.tile_cols);
 }
 
 void pan_by(App& app, double rows, double cols) {
+    if (app.shows_declared()) return pan_sheet_by(app, rows, cols);
     const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
     app.placed_by_report = true;
     app.view.ranges.pan(app.problem(), app.view.stage, rows * view.rows / 8, cols * view.cols / 8);
 }
 
 void zoom_by(App& app, double factor) {
+    if (app.shows_declared()) return zoom_sheet_by(app, factor);
     const PlanePoint point = point_at(app.problem(), app.view.cursor, app.view.stage);
     app.placed_by_report = true;
     app.view.ranges.zoom(app.problem(), app.view.stage, factor, double(point.row) + 0.5,
@@ -64,15 +68,22 @@ void zoom_by(App& app, double factor) {
 }
 
 void fit_everything(App& app) {
+    if (app.shows_declared()) return fit_sheet(app);
     app.view.ranges.fit(app.problem());
     app.view.map = {};
 }
 
 void step_stage(App& app, int step) {
+    if (app.shows_declared()) return step_declared_stage(app, step);
     for (int i = 1; i <= stage_count; ++i) {
         const auto stage = Stage((int(app.view.stage) + (step * i) + 2 * stage_count) % stage_count);
         if (app.has(stage)) return select_stage(app, stage);
     }
+}
+
+void centre(App& app) {
+    if (app.shows_declared()) return centre_sheet(app);
+    app.view.ranges.centre_on(app.problem(), app.view.cursor);
 }
 
 void step_head(App& app, int step) {
@@ -121,8 +132,9 @@ void next_colours(App& app) {
 }
 
 void copy(App& app) {
-    const std::string place = app.ranks.shown ? coordinates_of(*app.ranks.run, app.ranks.cell)
-                                              : coordinates_of(app.problem(), selected_element(app));
+    const std::string place = app.ranks.shown        ? coordinates_of(*app.ranks.run, app.ranks.cell)
+                              : app.shows_declared() ? declared_coordinates(app, index_shown(app))
+                                                     : coordinates_of(app.problem(), selected_element(app));
     ImGui::SetClipboardText((place + "\n" + tile_diff_command(app)).c_str());
     app.notice = fmt::format("copied {} and its tile-diff command", place);
 }
@@ -171,7 +183,8 @@ void next_table_stage(App& app) {
 /// Begins with the place that is looked at, to be changed.
 void open_goto(App& app) {
     app.show_goto = true;
-    const std::string place = coordinates_of(app.problem(), selected_element(app));
+    const std::string place = app.shows_declared() ? declared_coordinates(app, index_shown(app))
+                                                   : coordinates_of(app.problem(), selected_element(app));
     const std::size_t length = std::min(place.size(), app.goto_input.size() - 1);
     app.goto_input.fill(0);
     std::ranges::copy_n(place.begin(), std::ptrdiff_t(length), app.goto_input.begin());
@@ -202,7 +215,12 @@ void leave(App& app) {
     }
 }
 
+void to_first_wrong_element(App& app) {
+    if (!go_to_first_wrong(app)) app.notice = "nothing diverges";
+}
+
 void to_first_divergence(App& app) {
+    if (app.shows_declared()) return to_first_wrong_element(app);
     if (!go_to_wrong_of_run(app) && !go_to_first_divergence(app))
         app.notice = app.document->report == nullptr ? "not judged yet" : "nothing diverges";
 }
@@ -218,7 +236,7 @@ void go_back(App& app) {
 }
 
 void reload(App& app) {
-    if (app.ranks.shown || app.document->of_run)
+    if (app.ranks.shown || (app.document != nullptr && app.document->of_run))
         app.run_session.reload();
     else
         app.session.reload();
@@ -227,6 +245,7 @@ void reload(App& app) {
 namespace group {
 constexpr std::string_view go = "Go";
 constexpr std::string_view of_ranks = "Ranks and steps";
+constexpr std::string_view of_declared = "Declared kernels";
 constexpr std::string_view look = "Look";
 constexpr std::string_view colour = "Colours and lines";
 constexpr std::string_view table = "Bad rows";
@@ -235,7 +254,7 @@ constexpr std::string_view file = "File";
 
 using enum Needs;
 constexpr std::array commands = {
-    Command{group::go, "Home", "first divergence", recording, false, to_first_divergence},
+    Command{group::go, "Home", "first divergence", elements, false, to_first_divergence},
     Command{group::go, "Enter", "show me: the evidence, step by step", recording, false, show_next_step},
     Command{group::go, "N", "next bad row", recording, true, [](App& a) { walk_bad(a, false, 1); }},
     Command{group::go, "Shift+N", "previous bad row", recording, true,
@@ -246,16 +265,16 @@ constexpr std::array commands = {
     Command{group::go, "H", "next bad head", recording, true, [](App& a) { walk_bad_heads(a, 1); }},
     Command{group::go, "Shift+H", "previous bad head", recording, true,
             [](App& a) { walk_bad_heads(a, -1); }},
-    Command{group::go, "Left", "arrows: neighbouring element; in the history KV tile and stage", recording,
+    Command{group::go, "Left", "arrows: neighbouring element; in the history KV tile and stage", elements,
             true, [](App& a) { arrow(a, 0, -1); }},
-    Command{group::go, "Right", "", recording, true, [](App& a) { arrow(a, 0, 1); }},
-    Command{group::go, "Up", "", recording, true, [](App& a) { arrow(a, -1, 0); }},
-    Command{group::go, "Down", "", recording, true, [](App& a) { arrow(a, 1, 0); }},
-    Command{group::go, "Shift+Left", "Shift and arrows: neighbouring tile", recording, true,
+    Command{group::go, "Right", "", elements, true, [](App& a) { arrow(a, 0, 1); }},
+    Command{group::go, "Up", "", elements, true, [](App& a) { arrow(a, -1, 0); }},
+    Command{group::go, "Down", "", elements, true, [](App& a) { arrow(a, 1, 0); }},
+    Command{group::go, "Shift+Left", "Shift and arrows: neighbouring tile", elements, true,
             [](App& a) { move_by_tiles(a, 0, -1); }},
-    Command{group::go, "Shift+Right", "", recording, true, [](App& a) { move_by_tiles(a, 0, 1); }},
-    Command{group::go, "Shift+Up", "", recording, true, [](App& a) { move_by_tiles(a, -1, 0); }},
-    Command{group::go, "Shift+Down", "", recording, true, [](App& a) { move_by_tiles(a, 1, 0); }},
+    Command{group::go, "Shift+Right", "", elements, true, [](App& a) { move_by_tiles(a, 0, 1); }},
+    Command{group::go, "Shift+Up", "", elements, true, [](App& a) { move_by_tiles(a, -1, 0); }},
+    Command{group::go, "Shift+Down", "", elements, true, [](App& a) { move_by_tiles(a, 1, 0); }},
     Command{group::go, "]", "next head", recording, true, [](App& a) { step_head(a, 1); }},
     Command{group::go, "[", "previous head", recording, true, [](App& a) { step_head(a, -1); }},
     Command{group::go, ".", "next KV tile", recording, true, [](App& a) { step_kv_tile(a, 1); }},
@@ -263,7 +282,7 @@ constexpr std::array commands = {
     Command{group::go, "Backspace", "back to the place before", recording, false, go_back},
     Command{group::go, "Shift+Backspace", "forward again", recording, false,
             [](App& a) { walk_visits(a, 1); }},
-    Command{group::go, "J", "jump to coordinates", recording, false, open_goto},
+    Command{group::go, "J", "jump to coordinates", elements, false, open_goto},
     Command{group::go, "Ctrl+Backspace", "up to ranks and steps, of a recording of a run", recording, false,
             go_up},
 
@@ -280,12 +299,25 @@ constexpr std::array commands = {
     Command{group::of_ranks, "Shift+N", "previous wrong rank and step", run_of_ranks, true,
             [](App& a) { walk_wrong_cells(a, -1); }},
 
-    Command{group::look, "1", "dumped", recording, false, choose<Quantity::dumped>},
-    Command{group::look, "2", "expected", recording, false, choose<Quantity::expected>},
-    Command{group::look, "3", "difference", recording, false, choose<Quantity::difference>},
-    Command{group::look, "4", "difference / budget", recording, false, choose<Quantity::over_budget>},
-    Command{group::look, "5", "ulps", recording, false, choose<Quantity::ulps>},
-    Command{group::look, "6", "relative error", recording, false, choose<Quantity::relative>},
+    Command{group::of_declared, "N", "next of the worst elements", declared, true,
+            [](App& a) { walk_worst(a, 1); }},
+    Command{group::of_declared, "Shift+N", "previous of the worst elements", declared, true,
+            [](App& a) { walk_worst(a, -1); }},
+    Command{group::of_declared, "]", "next index of the axes before rows and columns", declared, true,
+            [](App& a) { step_leading(a, 1); }},
+    Command{group::of_declared, "[", "previous index of these axes", declared, true,
+            [](App& a) { step_leading(a, -1); }},
+    Command{group::of_declared, ".", "state after the next block", declared, true,
+            [](App& a) { step_blocks(a, 1); }},
+    Command{group::of_declared, ",", "state after the block before", declared, true,
+            [](App& a) { step_blocks(a, -1); }},
+
+    Command{group::look, "1", "dumped", elements, false, choose<Quantity::dumped>},
+    Command{group::look, "2", "expected", elements, false, choose<Quantity::expected>},
+    Command{group::look, "3", "difference", elements, false, choose<Quantity::difference>},
+    Command{group::look, "4", "difference / budget", elements, false, choose<Quantity::over_budget>},
+    Command{group::look, "5", "ulps", elements, false, choose<Quantity::ulps>},
+    Command{group::look, "6", "relative error", elements, false, choose<Quantity::relative>},
     Command{group::look, "7", "replayed with the cause", recording, false, choose<Quantity::replayed>},
     Command{group::look, "8", "unexplained: difference to the replay / budget", recording, false,
             choose<Quantity::unexplained>},
@@ -300,32 +332,31 @@ constexpr std::array commands = {
     Command{group::look, "Shift+Space", "held: replayed in place of dumped", recording, false, [](App&) {}},
     Command{group::look, "D", "causes, next cause", recording, false, [](App& a) { walk_causes(a, 1); }},
     Command{group::look, "Shift+D", "previous cause", recording, false, [](App& a) { walk_causes(a, -1); }},
-    Command{group::look, "PageDown", "next stage", recording, false, [](App& a) { step_stage(a, 1); }},
-    Command{group::look, "PageUp", "previous stage", recording, false, [](App& a) { step_stage(a, -1); }},
+    Command{group::look, "PageDown", "next stage", elements, false, [](App& a) { step_stage(a, 1); }},
+    Command{group::look, "PageUp", "previous stage", elements, false, [](App& a) { step_stage(a, -1); }},
     Command{group::look, "V", "one heatmap, four quantities, four stages", recording, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
     Command{group::look, "Tab", "row, drift, histogram, budget, causes, source", recording, false, next_tab},
-    Command{group::look, "Q", "history: shown, with the arrows, or hidden", recording, false, toggle_history},
-    Command{group::look, "+", "zoom in (also the wheel)", recording, true,
+    Command{group::look, "Q", "history: shown, with the arrows, or hidden", elements, false, toggle_history},
+    Command{group::look, "+", "zoom in (also the wheel)", elements, true,
             [](App& a) { zoom_by(a, zoom_step); }},
-    Command{group::look, "=", "", recording, true, [](App& a) { zoom_by(a, zoom_step); }},
-    Command{group::look, "-", "zoom out", recording, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
-    Command{group::look, "Z", "zoom to the element and its numbers (also a double click)", recording, false,
+    Command{group::look, "=", "", elements, true, [](App& a) { zoom_by(a, zoom_step); }},
+    Command{group::look, "-", "zoom out", elements, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
+    Command{group::look, "Z", "zoom to the element and its numbers (also a double click)", elements, false,
             [](App& a) { viewer::zoom_to_element(a); }},
-    Command{group::look, "F", "fit everything", recording, false, fit_everything},
-    Command{group::look, "C", "centre the element", recording, false,
-            [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
-    Command{group::look, "Ctrl+Left", "Ctrl and arrows: move the view", recording, true,
+    Command{group::look, "F", "fit everything", elements, false, fit_everything},
+    Command{group::look, "C", "centre the element", elements, false, centre},
+    Command{group::look, "Ctrl+Left", "Ctrl and arrows: move the view", elements, true,
             [](App& a) { pan_by(a, 0, -1); }},
-    Command{group::look, "Ctrl+Right", "", recording, true, [](App& a) { pan_by(a, 0, 1); }},
-    Command{group::look, "Ctrl+Up", "", recording, true, [](App& a) { pan_by(a, -1, 0); }},
-    Command{group::look, "Ctrl+Down", "", recording, true, [](App& a) { pan_by(a, 1, 0); }},
+    Command{group::look, "Ctrl+Right", "", elements, true, [](App& a) { pan_by(a, 0, 1); }},
+    Command{group::look, "Ctrl+Up", "", elements, true, [](App& a) { pan_by(a, -1, 0); }},
+    Command{group::look, "Ctrl+Down", "", elements, true, [](App& a) { pan_by(a, 1, 0); }},
 
-    Command{group::colour, "L", "linear, logarithmic, symlog", recording, false, next_scale},
-    Command{group::colour, "A", "range found or fixed", recording, false,
+    Command{group::colour, "L", "linear, logarithmic, symlog", elements, false, next_scale},
+    Command{group::colour, "A", "range found or fixed", elements, false,
             [](App& a) { toggle_fixed_range(a); }},
-    Command{group::colour, "P", "percentile clip", recording, false, next_clip},
-    Command{group::colour, "K", "colour map", recording, false, next_colours},
+    Command{group::colour, "P", "percentile clip", elements, false, next_clip},
+    Command{group::colour, "K", "colour map", elements, false, next_colours},
     Command{group::colour, "G", "tile grid", nothing, false,
             [](App& a) { a.settings.tile_grid = !a.settings.tile_grid; }},
     Command{group::colour, "M", "edges of the mask", nothing, false,
@@ -389,6 +420,7 @@ std::span<const Command> all_commands() {
 }
 
 void zoom_to_element(App& app) {
+    if (app.shows_declared()) return zoom_sheet_to_element(app);
     app.view.ranges.centre_on(app.problem(), app.view.cursor);
     const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
     const double letter = double(ImGui::CalcTextSize("0").x);
@@ -415,10 +447,12 @@ namespace {
 
 /// Why it cannot be run; empty where it can.
 std::string_view why_not(const App& app, Needs needs) {
-    const bool has_nothing = app.document == nullptr && !app.ranks.shown;
-    if (needs != nothing && has_nothing) return "no recording is open; drop one here";
-    if (needs == recording && app.ranks.shown)
+    if (needs != nothing && !app.shows_anything()) return "no recording is open; drop one here";
+    const bool of_recordings = needs == recording || needs == declared || needs == elements;
+    if (of_recordings && app.ranks.shown)
         return "that is of a recording; Enter opens that of the rank and step";
+    if (needs == recording && app.shows_declared()) return "that is of attention, which this kernel is not";
+    if (needs == declared && app.shows_recording()) return "that is of declared kernels; this is attention";
     if (needs == run_of_ranks && !app.ranks.shown)
         return "that is of ranks and steps, of which none are shown";
     return "";

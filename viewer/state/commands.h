@@ -12,7 +12,14 @@ namespace tilescope::viewer {
 struct App;
 
 /// What has to be on screen for a command.
-enum class Needs : std::uint8_t { nothing, recording, run_of_ranks, something };
+enum class Needs : std::uint8_t {
+    nothing,
+    recording,  ///< of attention
+    declared,   ///< a recording of a declared kernel
+    elements,   ///< either of these
+    run_of_ranks,
+    something
+};
 
 /// What a key does. The help overlay shows the table, viewer/README.md has it as well; scripts press the
 /// keys.

@@ -144,6 +144,10 @@ bool history_takes_arrows(const App& app) {
 }
 
 void toggle_history(App& app) {
+    if (app.shows_declared()) {
+        app.settings.history = !app.settings.history;
+        return;
+    }
     const bool shows = !history_is_shown(app);
     if (app.history.in_tab)
         app.view.tab = shows ? Tab::history : Tab::row;

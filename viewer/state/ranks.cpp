@@ -70,11 +70,11 @@ void show_run(App& app) {
 }
 
 /// A recording that was opened is there.
-void show_recording(App& app) {
+void show_recording(App& app, const std::string& path) {
     RanksView& ranks = app.ranks;
     ranks.entering.clear();
     ranks.shown = false;
-    if (ranks.run == nullptr || is_part(*ranks.run, app.document->path)) return;
+    if (ranks.run == nullptr || is_part(*ranks.run, path)) return;
     app.run_session.close();
     ranks.run = nullptr;
 }
@@ -114,11 +114,14 @@ void follow_run(App& app) {
     const Status of_recording = app.session.status();
     if (!of_run.error.empty()) ranks.asked.clear();
     if (!of_recording.error.empty()) ranks.entering.clear();
-    app.document = app.session.document();
+    const std::shared_ptr<const Document> opened = app.session.document();
+    const bool is_declared = opened != nullptr && opened->declared != nullptr;
+    app.document = is_declared ? nullptr : opened;
+    app.declared.document = is_declared ? opened : nullptr;
     if (ranks.run != nullptr && ranks.run->generation != ranks.generation) show_run(app);
-    const bool is_there = app.document != nullptr && app.document->path == ranks.entering &&
-                          app.document->generation != ranks.left;
-    if (is_there && !ranks.entering.empty()) show_recording(app);
+    const bool is_there =
+        opened != nullptr && opened->path == ranks.entering && opened->generation != ranks.left;
+    if (is_there && !ranks.entering.empty()) show_recording(app, opened->path);
     app.status = ranks.shown ? both(of_run, of_recording) : both(of_recording, of_run);
     if (ranks.run == nullptr || ranks.run->report == nullptr || ranks.placed == ranks.generation) return;
     ranks.placed = ranks.generation;
@@ -132,7 +135,8 @@ void open_folder(App& app, const std::string& folder) {
 
 void show_recording_once_open(App& app, const std::string& path) {
     app.ranks.entering = path;
-    app.ranks.left = app.document != nullptr ? app.document->generation : 0;
+    const std::shared_ptr<const Document> opened = app.session.document();
+    app.ranks.left = opened != nullptr ? opened->generation : 0;
 }
 
 std::optional<std::size_t> part_at(const App& app, const RankCell& cell) {

@@ -70,7 +70,7 @@ void ScriptPlayer::fail(const ScriptStep& step, const std::string& what) const {
 
 bool ScriptPlayer::at_rest(const App& app, const Window& window) const {
     return app.status.message.empty() && app.status.idle && !app.waits &&
-           (app.ranks.shown || !app.drift.waits()) && !app.npy && !window.has_input();
+           (!app.shows_recording() || !app.drift.waits()) && !app.npy && !window.has_input();
 }
 
 void ScriptPlayer::check_text(const ScriptStep& step, const App& app) const {

@@ -15,6 +15,12 @@ constexpr double smallest_range = 2;
 /// Tiles that are shown each way at the first divergence.
 constexpr double opening_tiles = 2;
 
+/// Elements at the edge can be centred, too: half of what is shown may lie outside.
+AxisExtent extent_of(const Problem& problem, ViewAxis axis) {
+    const double length = double(length_of(problem, axis));
+    return {length, std::max(length, opening_tiles * double(tile_length_of(problem, axis)))};
+}
+
 std::int64_t clamped(std::int64_t value, std::int64_t count) {
     return std::clamp<std::int64_t>(value, 0, count - 1);
 }
@@ -206,28 +212,44 @@ Target target_from(const Recording& recording, const std::string& text) {
     return {place.stage, cursor_at(recording.problem(), {}, found.plane, {found.row, found.col})};
 }
 
+void limit(AxisRange& range, const AxisExtent& axis) {
+    range.size = std::clamp(range.size, std::min(smallest_range, axis.length), axis.largest);
+    range.first = std::clamp(range.first, -range.size / 2, axis.length - range.size / 2);
+}
+
+AxisRange range_around(double place, double size, double length) {
+    AxisRange range{0, std::min(size, length)};
+    range.first = std::clamp(place + 0.5 - range.size / 2, 0.0, length - range.size);
+    return range;
+}
+
+void reveal(AxisRange& range, double place, const AxisExtent& axis) {
+    const double margin = std::min(range.size / 8, 8.0);
+    if (place < range.first + margin) range.first = place - margin;
+    if (place + 1 > range.last() - margin) range.first = place + 1 + margin - range.size;
+    if (range.size >= axis.length) range.first = std::max(range.first, 0.0);
+    limit(range, axis);
+}
+
+void zoom(AxisRange& range, double factor, double place, const AxisExtent& axis) {
+    const double share = (place - range.first) / range.size;
+    const double size = range.size;
+    range.size *= factor;
+    limit(range, axis);
+    if (range.size != size) range.first = place - share * range.size;
+    limit(range, axis);
+}
+
 void ViewRanges::fit(const Problem& problem) {
     for (int axis = 0; axis < view_axis_count; ++axis)
         ranges_[std::size_t(axis)] = {0, double(length_of(problem, ViewAxis(axis)))};
-}
-
-void ViewRanges::limit(const Problem& problem, ViewAxis axis) {
-    AxisRange& range = at(axis);
-    const double length = double(length_of(problem, axis));
-    // Elements at the edge can be centred, too: half of what is shown may lie outside.
-    const double largest = std::max(length, opening_tiles * double(tile_length_of(problem, axis)));
-    range.size = std::clamp(range.size, std::min(smallest_range, length), largest);
-    range.first = std::clamp(range.first, -range.size / 2, length - range.size / 2);
 }
 
 void ViewRanges::centre_on(const Problem& problem, const Cursor& cursor) {
     fit(problem);
     const auto centre = [&](ViewAxis axis, std::int64_t place) {
         const double size = opening_tiles * double(tile_length_of(problem, axis));
-        const double length = double(length_of(problem, axis));
-        at(axis) = {0, std::min(size, length)};
-        // In the middle, or as near to it as the picture stays full.
-        at(axis).first = std::clamp(double(place) + 0.5 - at(axis).size / 2, 0.0, length - at(axis).size);
+        at(axis) = range_around(double(place), size, double(length_of(problem, axis)));
     };
     // Only what is longer than a tile: features fill the picture.
     centre(ViewAxis::query, cursor.row);
@@ -236,28 +258,17 @@ void ViewRanges::centre_on(const Problem& problem, const Cursor& cursor) {
 
 void ViewRanges::show(const Problem& problem, const Cursor& cursor, Stage stage) {
     const PlanePoint point = point_at(problem, cursor, stage);
-    const auto reveal = [&](ViewAxis axis, double place) {
-        AxisRange& range = at(axis);
-        const double margin = std::min(range.size / 8, 8.0);
-        if (place < range.first + margin) range.first = place - margin;
-        if (place + 1 > range.last() - margin) range.first = place + 1 + margin - range.size;
-        if (range.size >= double(length_of(problem, axis))) range.first = std::max(range.first, 0.0);
-        limit(problem, axis);
+    const auto show_at = [&](ViewAxis axis, double place) {
+        reveal(at(axis), place, extent_of(problem, axis));
     };
-    reveal(row_axis_of(problem, stage), double(point.row));
-    reveal(col_axis_of(problem, stage), double(point.col) / columns_of_unit(problem, stage));
+    show_at(row_axis_of(problem, stage), double(point.row));
+    show_at(col_axis_of(problem, stage), double(point.col) / columns_of_unit(problem, stage));
 }
 
 void ViewRanges::zoom(const Problem& problem, Stage stage, double factor, double row, double col) {
     const double lanes = columns_of_unit(problem, stage);
     const auto about = [&](ViewAxis axis, double place) {
-        AxisRange& range = at(axis);
-        const double share = (place - range.first) / range.size;
-        const double size = range.size;
-        range.size *= factor;
-        limit(problem, axis);
-        if (range.size != size) range.first = place - share * range.size;
-        limit(problem, axis);
+        viewer::zoom(at(axis), factor, place, extent_of(problem, axis));
     };
     about(row_axis_of(problem, stage), row);
     about(col_axis_of(problem, stage), col / lanes);
@@ -274,8 +285,8 @@ void ViewRanges::pan(const Problem& problem, Stage stage, double rows, double co
     const double lanes = columns_of_unit(problem, stage);
     at(row_axis_of(problem, stage)).first += rows;
     at(col_axis_of(problem, stage)).first += cols / lanes;
-    limit(problem, row_axis_of(problem, stage));
-    limit(problem, col_axis_of(problem, stage));
+    for (const ViewAxis axis : {row_axis_of(problem, stage), col_axis_of(problem, stage)})
+        limit(at(axis), extent_of(problem, axis));
 }
 
 }  // namespace tilescope::viewer

@@ -70,6 +70,20 @@ struct AxisRange {
     bool operator==(const AxisRange&) const = default;
 };
 
+/// An axis that is shown: how long it is, and how many elements may be shown of it at most.
+struct AxisExtent {
+    double length = 1;
+    double largest = 1;
+};
+/// Keeps at least the middle of what is shown on the axis.
+void limit(AxisRange& range, const AxisExtent& axis);
+/// So many elements with `place` in the middle, or as near to it as the picture stays full.
+AxisRange range_around(double place, double size, double length);
+/// Moves as little as is needed for `place` to be seen.
+void reveal(AxisRange& range, double place, const AxisExtent& axis);
+/// What is at `place` stays where it is.
+void zoom(AxisRange& range, double factor, double place, const AxisExtent& axis);
+
 /// The parts of all axes that are shown.
 class ViewRanges {
  public:
@@ -86,7 +100,6 @@ class ViewRanges {
     const AxisRange& of(ViewAxis axis) const { return ranges_[std::size_t(axis)]; }
 
  private:
-    void limit(const Problem& problem, ViewAxis axis);
     AxisRange& at(ViewAxis axis) { return ranges_[std::size_t(axis)]; }
 
     std::array<AxisRange, view_axis_count> ranges_;
