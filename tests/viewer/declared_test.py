@@ -194,6 +194,14 @@ class Declared(TileViewCase):
                   "key Left", "wait", "expect t after block 0 of n", "expect dumped\n3\n")
 
 
+    def test_more_elements_than_can_be_shown(self):
+        text = "axes n: rows by 256; m: cols\ninput x[n]; z[m]\nstage big[n, m] = x * z\nstage y[n] = x * 2.0\noutput y"
+        x = np.ones(2**13 + 1, np.float32)
+        path = write(self.folder / "run.h5", dict(y=2 * x), dict(x=x, z=np.ones(2**13, np.float32)), text, step=None)
+        self.play([path], "wait", "expect y right", "key PageUp", "wait", "expect big has more elements than can be shown", "key Right", "wait",
+                  "key N", "wait", "key PageDown", "wait", "expect finding\nmatch")
+
+
 class Files(TileViewCase):
     write_wrong = Declared.wrong
 

@@ -164,8 +164,7 @@ void draw_worst(App& app, const Box& box) {
     const std::string& name = app.declared.array().name;
     if (values != nullptr && values->map.picture != nullptr) draw_sheet_map(app, *values, 0.45F * box.height);
     title(app, "Worst elements of " + name);
-    if (values == nullptr)
-        return text(app, app.status.error.empty() ? "being judged" : "not judged", colours::dim);
+    if (values == nullptr) return wrapped(app, why_no_values(app, app.declared.stage), colours::dim);
     if (values->worst.empty()) {
         const bool is_stored =
             state_of(app.declared.kernel(), app.declared.stage) != DeclaredState::not_stored;
@@ -183,7 +182,7 @@ void draw_declared_element(App& app, const Box& box) {
     wrapped(app, declared_place(app, index));
     ImGui::Spacing();
     const auto values = ask_values(app, app.declared.stage);
-    if (values == nullptr) return text(app, "being judged", colours::dim);
+    if (values == nullptr) return wrapped(app, why_no_values(app, app.declared.stage), colours::dim);
     describe(app, values->at(values->number_of(index)), values->dtype);
 }
 

@@ -135,7 +135,7 @@ void draw_states(App& app, const Box& box) {
     const auto values = ask_values(app, state);
     if (values == nullptr) {
         title(app, "History of " + program.array(state).name);
-        return text(app, "being judged", colours::dim);
+        return text(app, why_no_values(app, state), colours::dim);
     }
     const std::vector<StateMoment> moments = moments_of(app, state, *values);
     const auto wrong = std::ranges::find(moments, ProgramFinding::outside,

@@ -80,7 +80,8 @@ Quantity scaled_like(Quantity quantity) {
 std::shared_ptr<const Pyramid> ask_picture(App& app, const std::shared_ptr<const StageValues>& values,
                                            Quantity quantity) {
     if (values == nullptr) return nullptr;
-    auto picture = app.session.request_sheet(app.declared.generation, {values, sheet_shown(app), quantity});
+    auto picture =
+        app.session.request_sheet(app.declared.generation, {app.declared.stage, sheet_shown(app), quantity});
     if (picture == nullptr) app.waits = true;
     return picture;
 }
@@ -125,9 +126,8 @@ void draw_pane(App& app, ImDrawList& draw, const PaneFrame& pane,
                const std::shared_ptr<const Pyramid>& picture, const ImageStyle& style) {
     if (picture == nullptr) {
         draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
-        return text_at(app, draw, pane.at + ImVec2(12, 12),
-                       app.status.error.empty() ? "being judged" : app.status.error, colours::dim,
-                       pane.size.x - 24);
+        return text_at(app, draw, pane.at + ImVec2(12, 12), why_no_values(app, app.declared.stage),
+                       colours::dim, pane.size.x - 24);
     }
     HeatmapPane& heatmap = app.panes[0];
     const TextureName texture = heatmap.texture(

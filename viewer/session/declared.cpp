@@ -2,6 +2,8 @@
 
 #include "viewer/session/declared.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -175,9 +177,11 @@ StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::fun
     values.dtype = kernel.program().array(stage).dtype;
     double elements = 1;
     for (const StageDim& dim : values.dims) elements *= double(dim.extent);
-    if (elements > double(most_elements))
-        throw Error("it has more elements than can be shown", kernel.program().array(stage).name,
-                    "record a smaller call; tile-diff judges this one");
+    if (elements > double(most_elements)) {
+        values.refused = fmt::format("{} has more elements than can be shown; tile-diff judges them",
+                                     kernel.program().array(stage).name);
+        return values;
+    }
     const auto count = std::size_t(elements);
     values.got.resize(count);
     values.expected.assign(count, std::numeric_limits<double>::quiet_NaN());
@@ -187,7 +191,12 @@ StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::fun
         check();
         take_tile(tile, values);
     };
-    observe_stage(kernel.call(), CheckedTiles(kernel.recorded.stored, check), {}, stage, take);
+    try {
+        observe_stage(kernel.call(), CheckedTiles(kernel.recorded.stored, check), {}, stage, take);
+    } catch (const Error& error) {
+        values.refused = one_line(error.what());
+        return values;
+    }
     find_worst(values);
     map_sheets(values);
     return values;
@@ -214,10 +223,9 @@ std::int64_t length_of(const std::vector<StageDim>& dims, int dim) {
     return dim < 0 ? 1 : dims[std::size_t(dim)].extent;
 }
 
-std::shared_ptr<const Pyramid> picture_of(const SheetQuestion& question) {
+std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const SheetQuestion& question) {
     // A whole number of cells of level 0.
     constexpr std::int64_t band = 256;
-    const StageValues& values = *question.values;
     const Sheet& sheet = question.sheet;
     const std::int64_t rows = length_of(values.dims, sheet.rows);
     const std::int64_t cols = length_of(values.dims, sheet.cols);
@@ -259,6 +267,17 @@ void Session::Work::judge_declared(const Opening& what, std::uint64_t ticket) {
     const std::scoped_lock lock(mutex);
     check(ticket);
     publish(opened, {});
+}
+
+std::shared_ptr<const Pyramid> Session::Work::draw_sheet(const SheetQuestion& question) {
+    std::shared_ptr<const StageValues> values;
+    {
+        const std::scoped_lock lock(mutex);
+        values = stage_values.ask(question.stage);
+    }
+    // They were forgotten, and are asked for again.
+    if (values == nullptr) throw Cancelled();
+    return viewer::picture_of(*values, question);
 }
 
 FoundMistakes Session::Work::find_declared_mistakes(const Document& of, std::uint64_t ticket) {

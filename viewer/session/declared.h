@@ -79,20 +79,20 @@ struct StageValues {
     std::vector<ProgramFinding> findings;
     std::vector<std::int64_t> worst;  ///< numbers of those outside, most times their tolerance first
     SheetMap map{};
+    std::string refused{};  ///< why there are none
 
     std::int64_t number_of(const std::vector<std::int64_t>& index) const;
     std::vector<std::int64_t> index_of(std::int64_t number) const;
     StageElement at(std::int64_t number) const;
 };
-/// Errors: Error for a stage with more elements than can be shown.
 StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::function<void()>& check);
 
 struct SheetQuestion {
-    std::shared_ptr<const StageValues> values;
+    int stage = -1;
     Sheet sheet;
     Quantity quantity = Quantity::over_budget;
     bool operator==(const SheetQuestion&) const = default;
 };
-std::shared_ptr<const Pyramid> picture_of(const SheetQuestion& question);
+std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const SheetQuestion& question);
 
 }  // namespace tilescope::viewer

@@ -80,8 +80,8 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
         return viewer::stage_values(*of.declared, stage, [this, ticket] { check(ticket); });
     };
     if (answer(lock, stage_values, "judging the elements", compare)) return true;
-    const auto draw = [](const Document&, const SheetQuestion& question, std::uint64_t) {
-        return viewer::picture_of(question);
+    const auto draw = [this](const Document&, const SheetQuestion& question, std::uint64_t) {
+        return draw_sheet(question);
     };
     return answer(lock, sheets, "", draw);
 }

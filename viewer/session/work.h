@@ -123,8 +123,8 @@ class Session::Work {
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
-    Answers<int, StageValues> stage_values{3};
-    Answers<SheetQuestion, std::shared_ptr<const Pyramid>> sheets{12};
+    Answers<int, StageValues> stage_values{2};  ///< the stage on screen, and the state whose history is
+    Answers<SheetQuestion, std::shared_ptr<const Pyramid>> sheets{8};
     std::deque<Question> asked;  ///< what the last frames asked for, the newest last
     bool cancelled = false;      ///< by cancel(): the questions in `asked` are not worked on
 
@@ -166,6 +166,7 @@ class Session::Work {
     static bool is_declared(const Opening& what);
     /// Opens a declared kernel; it is shown once it is judged.
     void judge_declared(const Opening& what, std::uint64_t ticket);
+    std::shared_ptr<const Pyramid> draw_sheet(const SheetQuestion& question);
     FoundMistakes find_declared_mistakes(const Document& of, std::uint64_t ticket);
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);

@@ -235,9 +235,13 @@ Quantity quantity_shown(const App& app) {
 
 std::shared_ptr<const StageValues> ask_values(App& app, int stage) {
     auto values = app.session.request_values(app.declared.generation, stage);
-    // A failure says so at the bottom, and is no answer.
-    if (values == nullptr && app.status.error.empty()) app.waits = true;
-    return values;
+    if (values == nullptr) app.waits = true;
+    return values == nullptr || values->refused.empty() ? values : nullptr;
+}
+
+std::string why_no_values(App& app, int stage) {
+    const auto values = app.session.request_values(app.declared.generation, stage);
+    return values == nullptr ? "being judged" : values->refused;
 }
 
 void select_declared_stage(App& app, int stage) {

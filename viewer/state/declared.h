@@ -52,8 +52,10 @@ std::vector<std::int64_t> index_at(const App& app, const PlanePoint& point);
 PlaneView view_of_sheet(const App& app);
 /// The chosen one; in place of those of a replay the quotient, and of a stage that was not stored what is expected.
 Quantity quantity_shown(const App& app);
-/// Null until they are there.
+/// Null until they are there, and where they are refused.
 std::shared_ptr<const StageValues> ask_values(App& app, int stage);
+/// In their place.
+std::string why_no_values(App& app, int stage);
 
 void select_declared_stage(App& app, int stage);
 /// By stages of the program, round and round.
