@@ -45,6 +45,9 @@ SAMPLE_MISTAKES = {
     "fla_short_convolution_backward_two_tokens": (
         "dx", "sum(w: weight * ds[b, t + width - 1 - w, d] where t + width - 1 - w < tokens else 0.0)"
               " + (dfinal[b, d, t + width - tokens - 1] where t + width > tokens else 0.0)"),
+    "vllm_qk_norm_rotary_two_heads_a_warp": ("y", None),  # collectives of lanes that do not take part: undefined
+    "vllm_mamba2_states_rising": (
+        "states", "sum(i: x[c * chunk + i, h, p] * bf16(B[c * chunk + i, n] * (exp(left[h, c, i]) * dt[h, c, i]))) in tensor_core_f32"),
 }  # fmt: skip
 EVERYTHING = os.environ.get("TILESCOPE_ALL_SEEDS") == "1"
 
@@ -88,7 +91,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_kernels_of_the_gpu(self):
         samples = sorted(SAMPLES.glob("*.npz"))
-        self.assertEqual(len(samples), 39)
+        self.assertEqual(len(samples), 43)
         for sample in samples:
             with self.subTest(sample=sample.stem):
                 report = sample_judge.judge(sample)
