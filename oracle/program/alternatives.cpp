@@ -83,14 +83,13 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
     }
     for (const std::int64_t by : {2, 4})
         all.push_back({build.of_two(ProgramOp::quotient, index, build.whole(by)), 2});
-    // The fragment before or behind, where there is one.
-    for (const std::int64_t by : {8, 16, 32}) {
-        const double bits = 2 + std::log2(double(by));
-        const int has_before = build.of_two(ProgramOp::at_least, index, build.whole(by));
-        all.push_back({build.chosen(build.moved(index, -by), has_before, index), bits});
-        if (extent < 0) continue;
-        const int has_next = build.of_two(ProgramOp::less, build.moved(index, by), extent);
-        all.push_back({build.chosen(build.moved(index, by), has_next, index), bits});
+    // The fragment before, or the one behind, where there is one.
+    constexpr std::int64_t fragment = 16;
+    const int has_before = build.of_two(ProgramOp::at_least, index, build.whole(fragment));
+    all.push_back({build.chosen(build.moved(index, -fragment), has_before, index), 6});
+    if (extent >= 0) {
+        const int has_next = build.of_two(ProgramOp::less, build.moved(index, fragment), extent);
+        all.push_back({build.chosen(build.moved(index, fragment), has_next, index), 6});
     }
     for (std::size_t i = 0; i < program.axes.size(); ++i) {
         if (!fixed[i]) continue;

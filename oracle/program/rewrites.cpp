@@ -422,7 +422,9 @@ class Rewriter : NodeRewrites {
         std::vector<Tried> here;
         for (const double factor : factors()) {
             here.push_back({of_two(ProgramOp::times, value, real(factor)), "result"});
-            here.push_back({of_two(ProgramOp::quotient, value, real(factor)), "result", 1});
+            const auto is_inverse = [&](double other) { return std::abs(factor * other - 1) < 1e-12; };
+            if (std::ranges::none_of(factors(), is_inverse))
+                here.push_back({of_two(ProgramOp::quotient, value, real(factor)), "result", 1});
         }
         for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::e4m3}) {
             if (dtype_info(dtype).significand_bits >= dtype_info(array.dtype).significand_bits) continue;

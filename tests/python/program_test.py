@@ -40,7 +40,7 @@ SAMPLE_MISTAKES = {
     "triton_mamba2_skip_missing": ("y", "sum(n: read * exp(g[b, i, h]) * state.before) + sum(j: s * x[b, j, h, p])"),
     # Of others, before they were mended.
     "fla_delta_rule_backward_chunks_of_64": ("dk", None),
-    "fla_delta_rule_backward_stages": ("dkL", None),
+    "fla_delta_rule_backward_stages": ("dkL", "sum(j: dL * k[b, n, j - 16 where j >= 16 else j, h, d]) in tensor_core_f32"),
     "fla_gated_inverse_tail": ("A", "nan"),
     "fla_short_convolution_backward_two_tokens": (
         "dx", "sum(w: weight * ds[b, t + width - 1 - w, d] where t + width - 1 - w < tokens else 0.0)"
@@ -108,6 +108,69 @@ class ProgramTest(unittest.TestCase):
                 text = program.text.replace("dL * k[b, n, j, h, d]", "dL * k[b, n, (j - 16 where j >= 16 else j), h, d]")
                 self.assertNotEqual(text, program.text)
                 self.assertTrue(tilescope.Program(text).check(inputs, stored, dtypes=dtypes).matches)
+
+    def test_a_product_under_a_condition_is_rounded_as_a_product(self):
+        """Operands that tensor cores cut to TF32, in a triangle."""
+        random = np.random.default_rng(2)
+        a, w = (random.standard_normal((32, 16)).astype(np.float32) for _ in range(2))
+        cut = lambda x: (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(float)  # noqa: E731
+        is_there = np.arange(16) < np.arange(32)[:, None] % 16
+        y = (np.where(is_there, cut(a), 0) @ cut(w).T).astype(np.float32)
+        for terms in ("a * w where k < n % 16 else 0.0", "(a where k < n % 16 else 0.0) * w", "-(-a * w where k < n % 16 else 0.0)"):
+            with self.subTest(terms=terms):
+                program = tilescope.Program(f"""
+                    axes   n: rows; m: cols; k: depth
+                    input  a[n, k]; w[m, k]
+                    stage  y[n, m] = sum(k: {terms}) in tensor_core_tf32
+                    output y""")
+                self.assertTrue(program.check({"a": a, "w": w}, {"y": y}).matches)
+                self.assertEqual(program.judge({"a": a, "w": w}, {"y": y * np.float32(1.01)}).first_wrong, "y")
+
+    def test_what_a_minimum_bounds_is_no_infinity(self):
+        """Sums of large numbers are off by more than exp takes; no rounding makes exp(min(x, 0)) larger than 1."""
+        random = np.random.default_rng(3)
+        z = (-1e9 * (1 + 1e-7 * random.random((4, 64)))).astype(np.float32)
+        b = random.standard_normal((4, 64)).astype(np.float32)
+        program = tilescope.Program("""
+            axes   i: n; j: m
+            input  z[i, j]; b[i, j]
+            stage  c[i, j] = z * 3.0 - z
+            stage  y[i, j] = b * exp(min(c - c[i, m - 1], 0.0))
+            output y""")
+        c = (z * np.float32(3) - z).astype(np.float32)
+        y = (b * np.exp(np.minimum(c - c[:, -1:], 0))).astype(np.float32)
+        self.assertTrue(program.judge({"z": z, "b": b}, {"y": y}).matches)
+        for value in (np.inf, np.nan):
+            with self.subTest(value=value):
+                wrong = y.copy()
+                wrong[2, 5] = value
+                report = program.judge({"z": z, "b": b}, {"y": wrong})
+                self.assertEqual((report.first_wrong, report.stages[0].outside), ("y", 1))
+
+    def test_where_it_is_wrong_is_said_where_no_formula_is_found(self):
+        random = np.random.default_rng(4)
+        x = random.standard_normal((4, 6, 32)).astype(np.float32)
+        y = x.copy()
+        y[:, 1::2] *= random.uniform(0.9, 0.95, y[:, 1::2].shape).astype(np.float32)
+        report = tilescope.Program("axes t: tokens; h: heads; d: dim\ninput x[t, h, d]\nstage y[t, h, d] = x\noutput y").judge({"x": x}, {"y": y})
+        self.assertEqual(report.mistakes, ())
+        self.assertIn("y is wrong where h % 2 == 1, and right elsewhere", report.text)
+
+    def test_each_wrong_stage_that_none_leads_to_is_explained(self):
+        x = np.random.default_rng(5).standard_normal((24, 16)).astype(np.float32)
+        program = tilescope.Program("""
+            axes   n: rows; k: depth
+            input  x[n, k]
+            stage  y[n] = sum(k: x)
+            stage  z[n] = max(k: x)
+            stage  r[n, k] = x - y
+            output z, r""")
+        y = x.sum(axis=1)
+        wrong = {"y": y * 2, "z": x[:, :8].max(axis=1), "r": x - y[:, None] * 2}
+        text = program.judge({"x": x}, wrong).text
+        self.assertIn("instead: y = sum(k: x) * 2.0", text)
+        self.assertIn("then: z = max(k: x where k < depth / 2 else -inf)", text)
+        self.assertNotIn("then: r", text)
 
     def test_packed_codes_are_those_of_the_unpacked(self):
         program = tilescope.Program("""

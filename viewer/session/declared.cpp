@@ -283,7 +283,7 @@ std::shared_ptr<const Pyramid> Session::Work::draw_sheet(const SheetQuestion& qu
 FoundMistakes Session::Work::find_declared_mistakes(const Document& of, std::uint64_t ticket) {
     const DeclaredKernel& kernel = *of.declared;
     const CheckedTiles stored(kernel.recorded.stored, [this, ticket] { check(ticket); });
-    return find_mistakes(kernel.call(), stored, kernel.report());
+    return find_all_mistakes(kernel.call(), stored, kernel.report());
 }
 
 std::shared_ptr<const StageValues> Session::request_values(std::uint64_t generation, int stage) {

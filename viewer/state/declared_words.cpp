@@ -65,10 +65,14 @@ std::string healthy_headline(const ProgramReport& report) {
 
 std::vector<MistakeWords> mistakes_of(const Document& document) {
     if (document.mistakes == nullptr) return {};
-    std::vector<MistakeWords> found;
-    for (const ProgramMistake& mistake : document.mistakes->mistakes)
-        found.push_back(words_of(document.declared->program(), *document.mistakes, mistake));
-    return found;
+    std::vector<MistakeWords> words;
+    const auto add = [&](const FoundMistakes& found) {
+        for (const ProgramMistake& mistake : found.mistakes)
+            words.push_back(words_of(document.declared->program(), found, mistake));
+    };
+    add(*document.mistakes);
+    for (const FoundMistakes& other : document.mistakes->then) add(other);
+    return words;
 }
 
 std::string why_no_mistakes(const App& app) {
@@ -80,8 +84,10 @@ std::string why_no_mistakes(const App& app) {
                                     : "the search was cancelled, F5 begins it again";
     }
     if (!document.mistakes->mistakes.empty()) return "";
-    return document.mistakes->is_cut_off ? "nothing was found before the search was cut off"
-                                         : "no change of a formula explains it";
+    const std::string& where = document.mistakes->wrong_where;
+    return std::string(document.mistakes->is_cut_off ? "nothing was found before the search was cut off"
+                                                     : "no change of a formula explains it") +
+           (where.empty() ? "" : ": it is wrong where " + where + ", and right elsewhere");
 }
 
 std::string heading_of(const Program& program, int stage) {
