@@ -12,6 +12,7 @@
 #include "oracle/cli/arguments.h"
 #include "oracle/cli/judge_all.h"
 #include "oracle/judge/work_sharing.h"
+#include "oracle/report/outputs.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -34,8 +35,6 @@ void keep_freed_memory() {
 
 int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
     keep_freed_memory();
-    // A closed pipe is an error of the write, not a signal.
-    std::signal(SIGPIPE, SIG_IGN);
     const bool is_first = sharing == nullptr || sharing->process() == 0;
     Arguments arguments;
     arguments.command = "tile-diff";
@@ -43,13 +42,16 @@ int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
     try {
         const std::string help = parse({argv + 1, argv + argc}, arguments);
         if (!help.empty()) {
-            if (is_first) fmt::print("{}", help);
+            // Who closes the pipe has read enough: it ends as every program does.
+            if (is_first) write_to_stdout(help);
             return 0;
         }
     } catch (const Error& error) {
         if (is_first) fmt::print(stderr, "tile-diff: {}\n", error.what());
         return 2;
     }
+    // Of what is judged a closed pipe is an error of the write, not a signal.
+    std::signal(SIGPIPE, SIG_IGN);
     const bool asks = arguments.suggest || !arguments.element.empty();
     if (!asks) return run_program([&] { return judge_all(arguments, sharing); });
     if (!is_first) return 0;

@@ -80,6 +80,13 @@ class Unwritable(TileDiffCase):
             run = subprocess.run([TILE_DIFF, self.file], stdout=pipe, stderr=subprocess.PIPE, text=True)
         self.assert_one_line(run, "stdout")
 
+    def test_help_that_is_read_to_its_first_line(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as pipe:
+            run = subprocess.run([TILE_DIFF, "--help"], stdout=pipe, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(run.stderr, "")
+
     def test_what_stood_there_stays_until_the_report_is_whole(self):
         target = self.folder / "report.json"
         target.write_text("before")
