@@ -236,12 +236,15 @@ void declare_causes(CLI::App& app, Arguments& arguments) {
 void declare_asked(CLI::App& app, Arguments& arguments) {
     const std::string group = "One question of one recording";
     CLI::Option* const explain =
-        app.add_option("--explain-tolerance", arguments.element,
-                       "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
-                       "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
-                       "(m, lse). KV_TILE is for m, l and acc (default: the last tile that the\n"
-                       "row's block sees), and for k and v the query block (default: 0)\n"
-                       "  tile-diff run.h5 --explain-tolerance acc,0,0,24,12")
+        app.add_option(
+               "--explain-tolerance", arguments.element,
+               "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
+               "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
+               "(m, lse). KV_TILE is for m, l and acc (default: the last tile that the\n"
+               "row's block sees), and for k and v the query block (default: 0). Of a declared\n"
+               "kernel it is STAGE,INDEX,...[,BLOCK]: an index of each axis, and of a state the block\n"
+               "after which it is (default: the last)\n"
+               "  tile-diff run.h5 --explain-tolerance acc,0,0,24,12")
             ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
             ->check(not_empty)
             ->group(group);

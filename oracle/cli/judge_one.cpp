@@ -361,9 +361,11 @@ std::string explain_element(const std::string& path, const Arguments& arguments)
 }  // namespace
 
 int answer_question(const std::string& recording, const Arguments& arguments) {
-    if (holds_program(recording)) refuse_options_of_attention(recording, arguments);
+    const bool is_program = holds_program(recording);
+    if (is_program) refuse_options_of_attention(recording, arguments);
     if (arguments.suggest) return suggest_arguments(recording, arguments);
-    write_to_stdout(readable(explain_element(recording, arguments)));
+    write_to_stdout(readable(is_program ? explain_program_element(recording, arguments)
+                                        : explain_element(recording, arguments)));
     return exit_code_of(Came::match);
 }
 

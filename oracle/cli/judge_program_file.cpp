@@ -6,6 +6,7 @@
 #include "dump/program_file.h"
 #include "dump/schema/error.h"
 #include "oracle/judge/share_pieces.h"
+#include "oracle/program/explain_element.h"
 
 namespace tilescope {
 
@@ -31,7 +32,6 @@ constexpr OptionOfAttention options_of_attention[] = {
     {"--replay-out", [](const Arguments& a) { return !a.replay.empty(); }},
     {"--without-cause", [](const Arguments& a) { return !a.without.empty(); }},
     {"--search-all", [](const Arguments& a) { return a.search_all; }},
-    {"--explain-tolerance", [](const Arguments& a) { return !a.element.empty(); }},
     {"--suggest", [](const Arguments& a) { return a.suggest; }},
 };
 
@@ -59,6 +59,15 @@ JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) 
     how.top = std::size_t(plan.arguments.judge.compare.top);
     how.died = plan.search_died;
     return judge_program_recording(found.path, read_program_recording(found.path), how);
+}
+
+std::string explain_program_element(const std::string& path, const Arguments& arguments) {
+    refuse_options_of_attention(path, arguments);
+    const ProgramRecording recording = read_program_recording(path);
+    const RecordedCall recorded(recording);
+    const StageElement element =
+        stage_element(recorded.call, arguments.element, "--explain-tolerance " + arguments.element);
+    return explanation_text(recorded.program, explain_stage_element(recorded.call, recorded.stored, element));
 }
 
 }  // namespace tilescope

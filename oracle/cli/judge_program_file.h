@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "dump/cli/paths.h"
 #include "oracle/cli/judge_one.h"
 #include "oracle/program/judge_recording.h"
@@ -16,5 +18,8 @@ void refuse_options_of_attention(const std::string& path, const Arguments& argum
 /// Judges a file that holds a declared kernel. Errors: those of refuse_options_of_attention(), read_program_recording() and
 /// judge_program_recording().
 JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan);
+
+/// What --explain-tolerance prints of such a file. Errors: the same, and those of stage_element().
+std::string explain_program_element(const std::string& path, const Arguments& arguments);
 
 }  // namespace tilescope

@@ -115,6 +115,15 @@ void add_index(const Numbers& index, std::int64_t first, std::int64_t extent, st
 }  // namespace
 
 Numbers Formulas::value(int number, const AxisRanges& ranges) const {
+    return watched(number, ranges, computed(number, ranges));
+}
+
+Numbers Formulas::watched(int number, const AxisRanges& ranges, Numbers numbers) const {
+    if (watch_ != nullptr) watch_->pass(number, ranges, 0, numbers);
+    return numbers;
+}
+
+Numbers Formulas::computed(int number, const AxisRanges& ranges) const {
     const ProgramNode& node = call_.program.node(number);
     switch (node.op) {
         case ProgramOp::number: {
@@ -156,7 +165,8 @@ Numbers Formulas::value(int number, const AxisRanges& ranges) const {
         case ProgramOp::call:
             return call(node, ranges);
         case ProgramOp::cast: {
-            const Numbers x = value(node.of[0], ranges);
+            Numbers x = value(node.of[0], ranges);
+            if (watch_ != nullptr && !watch_->rounds(number)) return x;
             return combined<1>({&x}, x.is_exact(),
                                [&](const auto& of) { return cast_to(Dtype(node.what), of[0]); });
         }
@@ -285,7 +295,7 @@ std::vector<Numbers> Formulas::addends_of(const ProgramNode& node, const AxisRan
         if (node.op != ProgramOp::plus || !begins_with_state(of_sum, other)) continue;
         addends_of(other, false, ranges, addends);
         const Numbers start = addends.size() == 1 ? addends.front() : sum_of_addends(addends);
-        addends.push_back(along(of_sum, ranges, &start));
+        addends.push_back(watched(sum, ranges, along(of_sum, ranges, &start)));
         return addends;
     }
     addends_of(node.of[0], false, ranges, addends);

@@ -19,12 +19,29 @@ struct StoredStage {
 /// The indices that a formula is evaluated for. An axis with none has count 0.
 using AxisRanges = std::array<AxisRange, ProgramLimits::axes>;
 
+/// What rounds in a program: a node of a formula, or what a stage is stored in.
+constexpr int store_of(int stage) {
+    return -1 - stage;
+}
+
+/// Sees what operations come to, and may take their roundings away: which of them a tolerance comes from. Nodes that are computed in
+/// one with what they stand in, as the difference in exp(x - y), are not shown.
+class OperationWatch {
+ public:
+    virtual ~OperationWatch() = default;
+    /// Whether a cast rounds, or leaves what it is given.
+    virtual bool rounds(int operation) const = 0;
+    /// `block`: of the axis that a stage goes over, or -1; 0 where it is a node.
+    virtual void pass(int operation, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) = 0;
+};
+
 /// Evaluates formulas of one stage.
 class Formulas {
  public:
+    /// `watch`: null where nobody watches.
     Formulas(const ProgramCall& call, const std::vector<const StoredStage*>& stored, int stage,
-             const SumModel& model)
-        : call_(call), stored_(stored), stage_(stage), model_(model) {}
+             const SumModel& model, OperationWatch* watch = nullptr)
+        : call_(call), stored_(stored), stage_(stage), model_(model), watch_(watch) {}
 
     /// In block `block` of the axis that the stage goes over.
     Numbers at(int node, const AxisRanges& ranges, std::int64_t block) {
@@ -37,6 +54,8 @@ class Formulas {
 
  private:
     Numbers value(int number, const AxisRanges& ranges) const;
+    Numbers watched(int number, const AxisRanges& ranges, Numbers numbers) const;
+    Numbers computed(int number, const AxisRanges& ranges) const;
     Numbers read(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers number_of_state(const ProgramNode& node, const AxisRanges& ranges) const;
     std::optional<Numbers> read_straight(const ProgramNode& node, const AxisRanges& ranges) const;
@@ -56,6 +75,7 @@ class Formulas {
     const std::vector<const StoredStage*>& stored_;  ///< of each array; inputs have none
     int stage_;
     SumModel model_;
+    OperationWatch* watch_;
     std::int64_t block_ = 0;
 };
 

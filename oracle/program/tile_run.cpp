@@ -125,8 +125,9 @@ void TileRun::prepare(int number) {
     if (array.over < 0) return;
     AxisRanges ranges{};
     for (std::size_t i = 0; i < stage.axes.size(); ++i) ranges[std::size_t(stage.axes[i])] = stage.ranges[i];
-    stage.states.front() = whole(Formulas(call_, view_, number, model_of(number)).at(array.start, ranges, 0),
-                                 stage.axes, stage.states.front().extents);
+    stage.states.front() =
+        whole(Formulas(call_, view_, number, model_of(number), watch_).at(array.start, ranges, 0), stage.axes,
+              stage.states.front().extents);
 }
 
 SumModel TileRun::model_of(int number) const {
@@ -139,6 +140,18 @@ SumModel TileRun::model_of(int number) const {
     if (array.over >= 0) elements *= double(call_.blocks_of(array.over));
     const double failure = (1 - options_.confidence) / (stages * elements);
     return {options_.tensor_core, failure > 0 ? std::sqrt(2 * std::log(2 / failure)) : 0};
+}
+
+/// In the type of the stage.
+void TileRun::store(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
+    const Dtype dtype = program_.array(number).dtype;
+    const bool rounds = watch_ == nullptr || watch_->rounds(store_of(number));
+    for (std::size_t i = 0; dtype != Dtype::f32 && rounds && i < numbers.value.size(); ++i) {
+        const Uncertain cast = cast_to(dtype, {numbers.value[i], numbers.error[i]});
+        numbers.value[i] = cast.value;
+        numbers.error[i] = cast.error;
+    }
+    if (watch_ != nullptr) watch_->pass(store_of(number), ranges, block, numbers);
 }
 
 void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
@@ -155,15 +168,10 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
     const std::int64_t taken = array.over < 0 ? -1 : call_.block_in_order(array.over, array.backwards, block);
     if (array.over >= 0 && takes_own_result(program_, number, array.value))
         show_stored(number, ranges, block, stage.states[std::size_t(taken + 1)]);
-    Numbers numbers = whole(Formulas(call_, view_, number, model_of(number)).at(array.value, ranges, block),
-                            stage.axes, extents);
-    if (array.dtype != Dtype::f32) {
-        for (std::size_t i = 0; i < numbers.value.size(); ++i) {
-            const Uncertain cast = cast_to(array.dtype, {numbers.value[i], numbers.error[i]});
-            numbers.value[i] = cast.value;
-            numbers.error[i] = cast.error;
-        }
-    }
+    Numbers numbers =
+        whole(Formulas(call_, view_, number, model_of(number), watch_).at(array.value, ranges, block),
+              stage.axes, extents);
+    store(number, ranges, array.over < 0 ? -1 : block, numbers);
     settle(number, ranges, array.over < 0 ? -1 : block, numbers);
     Numbers& kept = stage.states[std::size_t(taken + 1)];
     if (loop_axis >= 0 && array.over < 0)

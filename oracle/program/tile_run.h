@@ -25,6 +25,8 @@ class TileRun {
     }
     /// A state that was stored: it is computed as ever, and what formulas take of it, for whatever indices, is as it was stored.
     void read_stored(int stage, const StoredStage& stored) { view_[std::size_t(stage)] = &stored; }
+    /// Shows each operation of what it computes. It must outlive this.
+    void watch(OperationWatch& watch) { watch_ = &watch; }
     /// These stages, which rise, and take from others only what is known.
     void run(std::span<const int> stages);
 
@@ -36,6 +38,7 @@ class TileRun {
 
  private:
     void prepare(int number);
+    void store(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const;
     void run_stage(int number, int loop_axis, std::int64_t block);
     bool take_stored(const ProgramTile& tile, Numbers& got) const;
     void show_stored(int number, const AxisRanges& ranges, std::int64_t block, Numbers& state) const;
@@ -47,6 +50,7 @@ class TileRun {
     const ProgramOptions& options_;
     const AxisRanges& outer_;
     const ObserveTile& observe_;
+    OperationWatch* watch_ = nullptr;
     std::vector<StoredStage> own_;
     std::vector<const StoredStage*> known_;
     std::vector<const StoredStage*> view_;

@@ -103,8 +103,7 @@ class Judged(TileDiffCase):
         for option in (["--against", other], ["--against", other, "--same-run"], ["--stage", "y"], ["--row", "1"], ["--tile", "1"],
                        ["--npy", self.folder / "npy"], ["--png", self.folder / "png"], ["--like", "flash-attention-2"],
                        ["--declare", "s.scaled=true"], ["--atol", "1"], ["--rtol", "1"], ["--cause-of", other],
-                       ["--replay-out", self.folder / "out.h5"], ["--search-all"], ["--without-cause", "scale_missing"], ["--suggest"],
-                       ["--explain-tolerance", "y,0,0,0,0"]):
+                       ["--replay-out", self.folder / "out.h5"], ["--search-all"], ["--without-cause", "scale_missing"], ["--suggest"]):
             with self.subTest(option[0]):
                 run = self.run_it(self.file, *option)
                 self.assert_one_line(run, self.file, option[0], "declared kernel")
