@@ -162,10 +162,6 @@ class ProgramReader {
         if (stages_.size() > ProgramLimits::stages)
             throw program_error(array.place, counted(ProgramLimits::stages, "stages"), "leave some out");
         program_.arrays.push_back(std::move(array));
-        const auto begins_statement = [](const ProgramToken& token) {
-            return token.is("axes") || token.is("sizes") || token.is("input") || token.is("stage") ||
-                   token.is("output");
-        };
         while (formulas_.token().kind != ProgramToken::Kind::end && !begins_statement(formulas_.token()))
             formulas_.go_to(formulas_.position() + 1);
         ends_.push_back(formulas_.position());

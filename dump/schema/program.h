@@ -154,6 +154,11 @@ struct ProgramLimits {
 /// Errors: Error with line and column, what is wrong there and what to do.
 Program parse_program(std::string_view text);
 
+/// The text with another formula of a stage: `declaration` is STAGE=FORMULA, or STAGE:DTYPE=FORMULA. A state starts from what it did,
+/// unless the formula says `from`.
+/// Errors: Error naming `where`, with the column in the declaration, for what is none, or makes no program of the text.
+std::string with_formula(std::string_view text, std::string_view declaration, const std::string& where);
+
 /// A formula of it as the text has it: "acc * exp(m.before - m) + sum(j: p * v)".
 std::string program_text(const Program& program, int node);
 

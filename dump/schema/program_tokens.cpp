@@ -114,6 +114,11 @@ std::vector<ProgramToken> program_tokens(std::string_view text) {
     return tokens;
 }
 
+bool begins_statement(const ProgramToken& token) {
+    return token.is("axes") || token.is("sizes") || token.is("input") || token.is("stage") ||
+           token.is("output");
+}
+
 Error program_error(ProgramPlace place, const std::string& what, const std::string& what_to_do) {
     return {what, "line " + std::to_string(place.line) + ", column " + std::to_string(place.column),
             what_to_do};

@@ -27,6 +27,9 @@ struct ProgramToken {
 /// All of them, and one of Kind::end. What follows # to the end of its line is left out.
 std::vector<ProgramToken> program_tokens(std::string_view text);
 
+/// Whether it ends the statement before it: none of these words is a name.
+bool begins_statement(const ProgramToken& token);
+
 /// What is wrong at a place of the text.
 Error program_error(ProgramPlace place, const std::string& what, const std::string& what_to_do);
 

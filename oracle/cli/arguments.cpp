@@ -182,7 +182,9 @@ void declare_judging(CLI::App& app, Arguments& arguments) {
         ->excludes("--against")
         ->group(group);
     app.add_option("--declare", arguments.declarations,
-                   "judge as if the recording declared it, for example s.scaled=false; may be given again")
+                   "judge as if the recording declared it, for example s.scaled=false; may be given again.\n"
+                   "Of a declared kernel it is a formula of a stage, STAGE=FORMULA or STAGE:DTYPE=FORMULA\n"
+                   "  tile-diff run.h5 --declare 'y=bf16(acc) * c'")
         ->type_name("NAME=VALUE")
         ->allow_extra_args(false)
         ->excludes("--against")

@@ -25,7 +25,6 @@ constexpr OptionOfAttention options_of_attention[] = {
     {"--npy", [](const Arguments& a) { return !a.npy.empty(); }},
     {"--png", [](const Arguments& a) { return !a.png.empty(); }},
     {"--like", [](const Arguments& a) { return !a.like.empty(); }},
-    {"--declare", [](const Arguments& a) { return !a.declarations.empty(); }},
     {"--atol", [](const Arguments& a) { return a.judge.compare.atol.has_value(); }},
     {"--rtol", [](const Arguments& a) { return a.judge.compare.rtol.has_value(); }},
     {"--cause-of", [](const Arguments& a) { return !a.cause_of.empty(); }},
@@ -34,6 +33,14 @@ constexpr OptionOfAttention options_of_attention[] = {
     {"--search-all", [](const Arguments& a) { return a.search_all; }},
     {"--suggest", [](const Arguments& a) { return a.suggest; }},
 };
+
+/// The recording, as if --declare stood in its text.
+ProgramRecording read_declared(const std::string& path, const Arguments& arguments) {
+    ProgramRecording recording = read_program_recording(path);
+    for (const std::string& declaration : arguments.declarations)
+        recording.text = with_formula(recording.text, declaration, path + ": --declare " + declaration);
+    return recording;
+}
 
 }  // namespace
 
@@ -58,12 +65,13 @@ JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) 
     how.causes = plan.searches_causes();
     how.top = std::size_t(plan.arguments.judge.compare.top);
     how.died = plan.search_died;
-    return judge_program_recording(found.path, read_program_recording(found.path), how);
+    how.declared = plan.arguments.declarations;
+    return judge_program_recording(found.path, read_declared(found.path, plan.arguments), how);
 }
 
 std::string explain_program_element(const std::string& path, const Arguments& arguments) {
     refuse_options_of_attention(path, arguments);
-    const ProgramRecording recording = read_program_recording(path);
+    const ProgramRecording recording = read_declared(path, arguments);
     const RecordedCall recorded(recording);
     const StageElement element =
         stage_element(recorded.call, arguments.element, "--explain-tolerance " + arguments.element);

@@ -53,8 +53,10 @@ RecordedCall::RecordedCall(const ProgramRecording& recording)
 
 JudgedProgram judge_program_recording(const std::string& name, const ProgramRecording& recording,
                                       const ProgramJudging& how) {
-    JudgedProgram judged{
-        .recording = name, .provenance = recording.provenance, .program_text = recording.text};
+    JudgedProgram judged{.recording = name,
+                         .provenance = recording.provenance,
+                         .program_text = recording.text,
+                         .declared = how.declared};
     if (!how.died.empty()) judged.search_failed.push_back(how.died);
     try {
         judge_into(recording, how, judged);

@@ -19,6 +19,7 @@ struct JudgedProgram {
     std::string recording{};  ///< its file
     Provenance provenance{};
     std::string program_text{};
+    std::vector<std::string> declared{};  ///< formulas that the file does not have: it is judged as if it did
     Program program{};
     std::map<std::string, std::int64_t> sizes{};  ///< all of them, those that shapes tell among them
     ProgramReport report{};
@@ -63,6 +64,7 @@ class CheckedTiles final : public StoredTiles {
 struct ProgramJudging {
     bool causes = true;                   ///< whether to look for a mistake where something diverges
     std::size_t top = 5;                  ///< worst elements to show, of those that are kept
+    std::vector<std::string> declared{};  ///< with_formula(), which the text of the recording has already
     std::string died = {};                ///< how a search of the same ended before, in place of another
     std::function<void()> check = [] {};  ///< called all the time, from any thread
 };

@@ -98,6 +98,8 @@ ProgramJson changes_json(std::span<const ChangedSlot> changes) {
 
 std::string to_text(const JudgedProgram& judged) {
     std::string text;
+    for (const std::string& formula : judged.declared)
+        text += "judged as if it declared " + one_line(formula) + "\n";
     for (const std::string& why : judged.search_failed)
         text += "the search for a formula that explains it failed: " + one_line(why) + "\n";
     return text + judged.text;
@@ -113,6 +115,7 @@ std::string to_json(const JudgedProgram& judged) {
         {"device", judged.provenance.device},
         {"command", judged.provenance.command},
         {"program", judged.program_text},
+        {"declared", judged.declared},
         {"sizes", judged.sizes},
         {"first_wrong", wrong < 0 ? ProgramJson() : ProgramJson(judged.program.array(wrong).name)},
         {"stages", stages_json(judged)},

@@ -81,6 +81,46 @@ class Judged(TileDiffCase):
             with self.subTest(dtype):
                 self.assertEqual(self.judge_valid()["verdict"], "match")
 
+    def test_declared_otherwise(self):
+        """A variant that is as right: the kernel adds 0.25, and keeps y in bf16."""
+        write(self.file, *computed(added=0.25))
+        report = self.judge_valid("--declare", "y=acc * c + 0.25")
+        self.assertEqual((report["verdict"], report["declared"]), ("match", ["y=acc * c + 0.25"]))
+        self.assertEqual([s["outside"] for s in report["stages"]], [0, 0])
+        run = self.run_it(self.file, "--declare", "y=acc * c + 0.25")
+        self.assertEqual(run.stdout.splitlines()[0], "judged as if it declared y=acc * c + 0.25")
+        inputs, stages = computed()
+        coarse = (stages["acc"][-1] * np.float32(0.125)).view(np.uint32) & np.uint32(0xFFFF0000)
+        write(self.file, inputs, dict(stages, y=coarse.view(np.float32)), TEXT.replace("y[n, m]: f16", "y[n, m]"))
+        self.assertEqual(self.judge_valid("--no-causes")["first_wrong"], "y")
+        self.assertEqual(self.judge_valid("--declare", "y : f32=acc * c & 0xffff0000", "--no-causes")["first_wrong"], None)
+        # Both neighbours of what lies between are not those that cut digits off.
+        self.assertEqual(self.judge_valid("--declare", "y:bf16=acc * c", "--no-causes")["first_wrong"], "y")
+
+    def test_declared_state(self):
+        """It starts from what it did, unless that is said as well; stages behind it stay as they are."""
+        inputs, stages = computed()
+        acc = stages["acc"] + np.float32(2)
+        y = (acc[-1] * np.float32(0.125)).astype(np.float16)
+        write(self.file, inputs, dict(acc=acc, y=y), TEXT.replace("tensor_core_f32", "tensor_core_f32 from 2.0"))
+        self.assertEqual(self.judge_valid()["verdict"], "match")
+        self.assertEqual(self.judge_valid("--declare", "acc=sum(k: a * w) in tensor_core_f32 + acc")["verdict"], "match")
+        report = self.judge_valid("--declare", "acc=sum(k: a * w) in tensor_core_f32 + acc from 0.0", "--no-causes")
+        self.assertEqual([s["outside"] for s in report["stages"]], [ROWS * COLS, 0])
+        self.assertEqual(report["program"].count("from"), 1)
+        run = self.run_it(self.file, "--declare", "y=f16(acc) * c", "--explain-tolerance", "y,0,0")
+        self.assertIn("f16(acc) * c", run.stdout)
+
+    def test_declared_wrongly(self):
+        write(self.file, *computed())
+        for declaration, words in [("y=acc * d", ["column 9", "d"]), ("y = acc *", ["makes no program"]), ("y= acc ) * c", ["column 8"]),
+                                   ("y: f17=acc", ["column 4", "f17"]), ("z=acc", ['no stage "z"', "name one of acc, y"]),
+                                   ("a=acc", ['no stage "a"']), ("y", ["column 2", "= is missing"]), ("y=", ["column 3", "the formula is missing"]),
+                                   ("=acc", ["column 1", "the stage is missing"]), ("y=acc stage z[n]=acc", ["column 7", "another statement"]),
+                                   ("y=acc $", ["column 7"]), ("s.scaled=true", ["column 2", "STAGE=FORMULA"])]:  # fmt: skip
+            with self.subTest(declaration):
+                self.assert_refused("--declare " + declaration, *words, arguments=["--declare", declaration])
+
     def test_among_others(self):
         write(self.folder / "right.h5", *computed())
         write(self.folder / "wrong.h5", *computed(added=0.25))
@@ -102,7 +142,7 @@ class Judged(TileDiffCase):
         write(other, *computed())
         for option in (["--against", other], ["--against", other, "--same-run"], ["--stage", "y"], ["--row", "1"], ["--tile", "1"],
                        ["--npy", self.folder / "npy"], ["--png", self.folder / "png"], ["--like", "flash-attention-2"],
-                       ["--declare", "s.scaled=true"], ["--atol", "1"], ["--rtol", "1"], ["--cause-of", other],
+                       ["--atol", "1"], ["--rtol", "1"], ["--cause-of", other],
                        ["--replay-out", self.folder / "out.h5"], ["--search-all"], ["--without-cause", "scale_missing"], ["--suggest"]):
             with self.subTest(option[0]):
                 run = self.run_it(self.file, *option)
