@@ -163,7 +163,8 @@ class Listing {
             is_within_sum_ = true;
         }
         std::array<bool, 3> is_taken{true, true, true};
-        if (node.op == ProgramOp::chosen) {
+        // What a state had from other blocks is of the other branch.
+        if (node.op == ProgramOp::chosen && program_.array(stage_).over < 0) {
             const Picked condition = seen_.of(node.of[1], fixed);
             if (condition.count == 1 && condition.error == 0) is_taken[condition.value != 0 ? 2 : 0] = false;
         }

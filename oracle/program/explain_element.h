@@ -35,7 +35,7 @@ struct ExplainedOperation {
 };
 
 /// What the tolerance of an element is made of, from the operation that was done last to what it reads. Lines that are exact within
-/// sums, whole numbers, conditions that are certain and branches not taken are left out.
+/// sums, whole numbers, conditions that are certain and branches not taken, but in states, are left out.
 struct ElementExplanation {
     StageElement element{};
     std::vector<ExplainedOperation> operations{};

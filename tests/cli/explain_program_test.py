@@ -122,6 +122,15 @@ class ExplainProgram(TileDiffCase):
         self.assertIn("acc[7, 5] after block 2 of k: expected", self.explain("acc,7,5")[2])
         self.assertIn("not stored", self.explain("acc,7,5")[2])
 
+    def test_state_of_another_block(self):
+        """The last block takes the other branch: what rounds is what the second one did."""
+        a, b = numbers(2, N)
+        write(self.file, dict(a=a, b=b), dict(s=a * b), "axes n: rows; k: depth by 1\ninput a[n]; b[n]\n"
+              "stage s[n] over k = a * b where k == 1 else s\noutput s", dict(depth=3))  # fmt: skip
+        operations, tolerance, _ = self.explain("s,1,2")
+        self.near(tolerance, U * abs(float(a[1]) * float(b[1])))
+        self.near(operations["a * b"][0], tolerance)
+
     def test_refused(self):
         write(self.file, *computed())
         for element, words in [("z,0,0", ['no stage "z"', "name one of acc, y"]), ("a,0,0", ['no stage "a"']),
