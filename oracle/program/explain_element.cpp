@@ -280,9 +280,16 @@ class Explaining {
         return part_of(before, roundings_.element().error);
     }
 
+    /// The number that it makes of an exact one is exact, and without it there would be another one.
+    bool is_exact_cast(int operation, const Fixed& fixed) const {
+        const int operand = operation < 0 ? call_.program.array(stage_of_store(operation)).value
+                                          : call_.program.node(operation).of[0];
+        return roundings_.of(operation, fixed).error == 0 && roundings_.of(operand, fixed).error == 0;
+    }
+
     void share_among_casts() {
         for (auto& [line, fixed] : lines_) {
-            if (!line.is_cast) continue;
+            if (!line.is_cast || is_exact_cast(line.operation, fixed)) continue;
             const double rounded = roundings_.of(line.operation, fixed).error;
             roundings_.leave_out_cast(line.operation);
             line.share = lost();

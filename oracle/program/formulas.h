@@ -23,6 +23,9 @@ using AxisRanges = std::array<AxisRange, ProgramLimits::axes>;
 constexpr int store_of(int stage) {
     return -1 - stage;
 }
+constexpr int stage_of_store(int store) {
+    return -1 - store;
+}
 
 /// Sees what operations come to, and may take their roundings away: which of them a tolerance comes from. Nodes that are computed in
 /// one with what they stand in, as the difference in exp(x - y), are not shown.

@@ -83,6 +83,16 @@ class ExplainProgram(TileDiffCase):
         self.assertEqual((tolerance, operations["y: f16"][2]), (0, 0))
         self.near(operations["y: f16"][0], -operations["a * b + c"][2])
 
+    def test_exact_cast(self):
+        """What rounds a number that is exact makes an exact one."""
+        a, b = numbers(2, N)
+        rounded = a.astype(np.float16).astype(np.float32)
+        write(self.file, dict(a=a, b=b), dict(y=rounded * b), "axes n: rows\ninput a[n]; b[n]\nstage y[n] = f16(a) * b\noutput y", {})
+        operations, tolerance, _ = self.explain("y,4")
+        self.near(tolerance, U * abs(float(rounded[4]) * float(b[4])))
+        self.assertEqual(operations["f16(a)"], (0, f"{rounded[4]:.9g}", 0, "0"))
+        self.assertEqual(operations["f16(a) * b"][0], operations["f16(a) * b"][2])
+
     def test_terms_of_a_sum(self):
         """One line each for the sum and for what its terms carry in: u |a + b| |w| of all."""
         a, b, w = numbers(N, K), numbers(N, K, seed=4), numbers(K, seed=5)
