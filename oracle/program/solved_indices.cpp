@@ -296,6 +296,9 @@ void offer_swizzled(RewriteOffers& offers, const NodeSamples& of, std::size_t di
     for (const PlaceNumber& by : offers.numbers_of(of)) {
         const std::optional<VotedIndices> table = by.axis == own ? std::nullopt : voted(call, votes, by);
         if (!table) continue;
+        // The same bits everywhere move blocks, which is said shorter.
+        const auto is_first = [&](const auto& entry) { return entry.second == table->front().second; };
+        if (std::ranges::all_of(*table, is_first)) continue;
         for (const Expr& expr : expressions_of(*table)) {
             const int inverted = build.index(expr, [&](Coordinate) { return by.node(build); });
             if (inverted < 0) continue;
