@@ -119,12 +119,12 @@ class TileViewCase(unittest.TestCase):
         run = self.start(*recordings, "--script", self.script(lines), *options, screen=screen)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
 
-    def watched(self, recording, change, *lines):
-        """Changes an opened file after its first picture, and awaits what the lines ask for."""
+    def watched(self, recording, change, *lines, first=()):
+        """Changes an opened file after its first picture, of which the first lines are, and awaits what the others ask for."""
         path = self.folder / "run.h5"
         shutil.copy(recording, path)
         marker = self.folder / "first.png"
-        script = self.script(["wait", f"screenshot {marker}", *lines])
+        script = self.script(["wait", *first, f"screenshot {marker}", *lines])
         process = subprocess.Popen(self.command(path, "--script", script), env=self.environment(), cwd=self.folder,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not marker.exists() and process.poll() is None:

@@ -5,8 +5,6 @@ usage: true_words_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
 import os
-import shutil
-import subprocess
 import time
 
 import h5py
@@ -116,19 +114,8 @@ class States(TileViewCase):
 class WrittenOver(TileViewCase):
     PATH = SAMPLES / "healthy_scalar.h5"
 
-    def watched(self, change, *lines):
-        """Changes an opened file after its first picture, and awaits what the lines ask for."""
-        path = self.folder / "run.h5"
-        shutil.copy(self.PATH, path)
-        marker = self.folder / "first.png"
-        script = self.script(["wait", f"expect {verdict(self.PATH)}", f"screenshot {marker}", *lines])
-        process = subprocess.Popen(self.command(path, "--script", script), env=self.environment(), cwd=self.folder,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not marker.exists() and process.poll() is None:
-            time.sleep(0.05)
-        change(path)
-        _, complaint = process.communicate(timeout=300)
-        self.assertEqual((process.returncode, complaint), (0, ""))
+    def written_over(self, change, *lines):
+        self.watched(self.PATH, change, *lines, first=[f"expect {verdict(self.PATH)}"])
 
     @staticmethod
     def write_over(path, data):
@@ -147,12 +134,12 @@ class WrittenOver(TileViewCase):
             self.write_over(path, data[:len(data) // 2])
             time.sleep(1.5)
             self.write_over(path, data)
-        self.watched(change, f"await {verdict(other)}", "wait", "expect s,0,0,0,1 of batch", f"expect_not {verdict(self.PATH)}")
+        self.written_over(change, f"await {verdict(other)}", "wait", "expect s,0,0,0,1 of batch", f"expect_not {verdict(self.PATH)}")
 
     def test_by_none(self):
-        self.watched(lambda path: self.write_over(path, b"no recording" * 200),
-                     f"await before the file changed: {verdict(self.PATH)}", "await is not an HDF5 file", "frames 30",
-                     f"expect before the file changed: {verdict(self.PATH)}")
+        self.written_over(lambda path: self.write_over(path, b"no recording" * 200),
+                          f"await before the file changed: {verdict(self.PATH)}", "await is not an HDF5 file", "frames 30",
+                          f"expect before the file changed: {verdict(self.PATH)}")
 
 
 class Places(TileViewCase):
