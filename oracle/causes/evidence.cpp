@@ -236,12 +236,18 @@ void observe_blocks(Evidence& evidence, const std::vector<TileId>& blocks, int t
     evidence.blocks.insert(evidence.blocks.end(), blocks.begin(), blocks.end());
 }
 
-void add_up(Evidence& evidence) {
+/// Of tiles that were judged bad ones first, which tell soonest that a change explains nothing; and what is wrong in all of them.
+void arrange(Evidence& evidence) {
+    std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
     evidence.wrong_elements = evidence.compared = 0;
     for (const Observation& seen : evidence.seen) {
         evidence.wrong_elements += seen.wrong_elements;
         evidence.compared += seen.compared;
     }
+}
+
+void leave_out_unasked(Evidence& evidence) {
+    std::erase_if(evidence.seen, [](const Observation& seen) { return seen.compared == 0; });
 }
 
 /// Of each tile seen, what the kernel with these changes holds.
@@ -287,9 +293,7 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
     const ChosenBlocks blocks = choose_blocks(world, report, observed);
     observe_blocks(evidence, blocks.bad, threads);
     observe_blocks(evidence, blocks.good, threads);
-    // Bad tiles first: they tell soonest that a change explains nothing.
-    std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(evidence);
+    arrange(evidence);
     return evidence;
 }
 
@@ -303,8 +307,7 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
         judge(*next.world, next.seen[i]);
         return true;
     });
-    std::ranges::stable_sort(next.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(next);
+    arrange(next);
     return next;
 }
 
@@ -326,50 +329,53 @@ Evidence with_inputs(const Evidence& evidence, const Change& change) {
         judge(*next.world, seen);
         next.seen.push_back(std::move(seen));
     }
-    std::erase_if(next.seen, [](const Observation& seen) { return seen.compared == 0; });
-    std::ranges::stable_sort(next.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(next);
+    leave_out_unasked(next);
+    arrange(next);
     return next;
 }
 
-Evidence without_explained(const Evidence& evidence, const Change& change) {
+namespace {
+
+/// The same, judged again after `leave_out` was shown each tile beside what it would be with the change.
+template <class LeaveOut>
+Evidence judged_without(const Evidence& evidence, const Change& change, const LeaveOut& leave_out) {
     Evidence rest = evidence;
     std::vector<Change> changes = evidence.known;
     changes.push_back(change);
-    for_each_changed(evidence, changes, [&](std::size_t i, Estimate changed) {
-        Observation& seen = rest.seen[i];
+    for_each_changed(evidence, changes, [&](std::size_t i, const Estimate& changed) {
+        leave_out(changed, rest.seen[i]);
+        judge(*rest.world, rest.seen[i]);
+        return true;
+    });
+    return rest;
+}
+
+}  // namespace
+
+Evidence without_explained(const Evidence& evidence, const Change& change) {
+    Evidence rest = judged_without(evidence, change, [&](const Estimate& changed, Observation& seen) {
         for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
             bool explained = seen.bad_rows[std::size_t(row)];
             for (Eigen::Index col = 0; col < seen.got.cols() && explained; ++col)
-                explained = fit_of(*rest.world, seen, changed, row * seen.got.cols() + col, change.widens) ==
-                            Fit::sharp;
+                explained = fit_of(*evidence.world, seen, changed, row * seen.got.cols() + col,
+                                   change.widens) == Fit::sharp;
             if (explained) seen.settled[std::size_t(row)] = true;
         }
-        judge(*rest.world, seen);
-        return true;
     });
-    std::ranges::stable_sort(rest.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(rest);
+    arrange(rest);
     return rest;
 }
 
 Evidence without_changed(const Evidence& evidence, const Change& change) {
-    Evidence rest = evidence;
-    std::vector<Change> changes = evidence.known;
-    changes.push_back(change);
-    for_each_changed(evidence, changes, [&](std::size_t n, Estimate changed) {
-        Observation& seen = rest.seen[n];
+    Evidence rest = judged_without(evidence, change, [](const Estimate& changed, Observation& seen) {
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             const double off = changed.error.data()[i] + seen.expected.error.data()[i];
             const double by = std::abs(changed.value.data()[i] - seen.expected.value.data()[i]);
             if (!(by <= off)) seen.unjudged[std::size_t(i)] = true;
         }
-        judge(*rest.world, seen);
-        return true;
     });
-    std::erase_if(rest.seen, [](const Observation& seen) { return seen.compared == 0; });
-    std::ranges::stable_sort(rest.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(rest);
+    leave_out_unasked(rest);
+    arrange(rest);
     return rest;
 }
 
@@ -387,8 +393,7 @@ Evidence part_of(
         if (seen.compared == 0 || kept[seen.is_bad()]++ >= most) continue;
         part.seen.push_back(std::move(seen));
     }
-    std::ranges::stable_sort(part.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
-    add_up(part);
+    arrange(part);
     return part;
 }
 

@@ -170,7 +170,9 @@ Diagnosis diagnose_beside(std::span<const Consequence> consequences, const Evide
     }
     for (const Consequence& consequence : consequences) {
         Evidence way = without_changed(evidence, consequence.change);
-        if (way.wrong_elements > 0 && way.compared < evidence.compared) ways.push_back(std::move(way));
+        // A few elements are no stage.
+        const bool is_most = 2 * way.compared >= evidence.compared && way.compared < evidence.compared;
+        if (way.wrong_elements > 0 && is_most) ways.push_back(std::move(way));
     }
     Diagnosis alone;
     for (std::size_t i = 0; i < ways.size(); ++i) {

@@ -324,7 +324,7 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                             element.expected, element.tolerance);
     text += found_text(program, found, "instead");
     for (const FoundMistakes& other : found.then) {
-        if (other.mistakes.empty() && other.wrong_where.empty()) continue;
+        if (other.mistakes.empty() && other.wrong_where.empty() && !other.besides) continue;
         text += found_text(program, other, "then");
     }
     if (found.is_cut_off || std::ranges::any_of(found.then, &FoundMistakes::is_cut_off))
