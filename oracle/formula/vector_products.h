@@ -206,7 +206,6 @@ template <Bounds bounds>
 struct RowSums {
     Doubles sum[2];
     // float32 is precise enough for bounds.
-    Floats start[2];   ///< |sum| before the first chunk
     Floats before[2];  ///< |sum| before the chunk
     Floats linear[2];
     Floats squares[2];
@@ -237,11 +236,13 @@ void put(const Doubles (&values)[2], std::int64_t cols, double* to) {
 }
 
 /// A kernel may add the terms from the last to the first: of one sign, no partial sum is then larger than the start or the sum.
+/// The start is read again: kept through the chunks it would take their registers.
 template <Bounds bounds>
-void add_reversed(float terms, RowSums<bounds>& row) {
+void add_reversed(const ProductRows& at, int i, std::int64_t cols, float terms, RowSums<bounds>& row) {
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
-        const Floats most = row.start[v] > row.before[v] ? row.start[v] : row.before[v];
+        const Floats start = magnitudes(narrow(start_of(at, i, v, cols)));
+        const Floats most = start > row.before[v] ? start : row.before[v];
         const Floats linear = terms * most;
         row.linear[v] = row.linear[v] > linear ? row.linear[v] : linear;
         if constexpr (bounds == Bounds::squares) {
@@ -287,7 +288,7 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
             row[i].sum[v] = start_of(at, i, v, panel.cols);
-            row[i].start[v] = row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
+            row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
             row[i].linear[v] = row[i].squares[v] = Floats{};
         }
     }
@@ -315,7 +316,7 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-        if constexpr (bounds != Bounds::none) add_reversed(float(terms), row[i]);
+        if constexpr (bounds != Bounds::none) add_reversed(at, i, panel.cols, float(terms), row[i]);
         finish_row(row[i], bound, panel.cols, at.sum + i * at.sum_ld, at.error + i * at.error_ld);
     }
 }
