@@ -212,6 +212,7 @@ constexpr FormulaName names[] = {
     {"o_of_other_row", "delta", "", "o", "[h]"},
     {"group_not_summed", "dk dv", "sum", "*", "0", "n"},
     {"group_of_other_heads", "dk dv", "sum", "?", "[g exchanged]"},
+    {"group_of_other_heads", "dk dv", "sum", "?", "[g picked]"},
     {"not_transposed", "dk dv", "sum", "?", "[transposed]"},
 };
 

@@ -14,8 +14,9 @@ namespace tilescope {
 ///                               same direction; <length: with the length of an entry
 ///   : % %block                  whole / whole, a rest, a rest by the block of the axis
 ///   [h] [h %] [h block] ...     a read of the same array whose index along h is another one, a rest, whole blocks away; moved: by a number;
-///                               ^, bits: by bits; exchanged: its two parts; [transposed] [pitch]: rows and columns of a tile; [before]: its
-///                               state; [bshd] [flat]: by the number of the element, which may be moved as well; []: whatever it is
+///                               ^, bits: by bits; exchanged: its two parts; picked: one by one; [transposed] [pitch]: rows and columns of a
+///                               tile; [before]: its state; [bshd] [flat]: by the number of the element, which may be moved as well;
+///                               []: whatever it is
 ///   # scale log2e padded 0 -1   all numbers among factors together: any, sm_scale, log2(e), of a padded head_dim
 ///   +# bound constant cap       a number that is added, that is a least value, that stands there alone, that is the soft cap
 ///   one                         the number 1 that stands there alone

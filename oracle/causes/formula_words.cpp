@@ -280,6 +280,7 @@ bool is_word_of_both(const Program& program, const Problem& problem, int was_num
     // Both parts of an index, the one in steps of the other.
     if (by == "exchanged")
         return program.node(index).op == ProgramOp::plus && program.axis_of(program.node(index).of[1]) >= 0;
+    if (by == "picked") return moved.op == ProgramOp::chosen;
     if (by == "block") return is_block_away(program, index, problem.block_n);
     if (by == "%" || by == "%block") return is_word(program, moved, by);
     return by.empty() || takes_word(program, index, by);

@@ -292,7 +292,7 @@ std::vector<Cause> named_state_causes() {
         {"group_of_other_heads",
          "head / batch map",
          {Stage::dk, Stage::dv},
-         "every heads_kv-th query head is summed up in place of neighbours",
+         "other query heads are summed up than those that read the KV head",
          "the query heads of a KV head",
          nullptr,
          "--heads-kv with groups of several query heads"},

@@ -285,6 +285,17 @@ int ProgramBuilder::at_indices(int formula, const std::array<int, 2>& of, const 
     });
 }
 
+int ProgramBuilder::with_index(int formula, const std::vector<int>& reads, int index, int instead) {
+    const auto is_it = [&](int other) { return are_alike(program_, index, other); };
+    for (const int read : reads) {
+        ProgramNode node = program_.node(read);
+        if (node.is_flat || std::ranges::none_of(node.list, is_it)) continue;
+        std::ranges::replace_if(node.list, is_it, instead);
+        formula = with_node(formula, read, add(std::move(node)));
+    }
+    return formula;
+}
+
 int ProgramBuilder::with_axes_exchanged(int formula, int one, int other) {
     return with_axes(formula, [=, this](int number, int node) {
         return number == one ? axis(other) : number == other ? axis(one) : node;

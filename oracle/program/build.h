@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "dump/schema/program.h"
 #include "oracle/describe/expr.h"
@@ -11,6 +12,17 @@ namespace tilescope {
 
 /// Whether two formulas of a program compute the same in the same way.
 bool are_alike(const Program& program, int one, int other);
+
+/// Each node of a formula, with those of the indices that its reads have.
+template <class See>
+void for_each_node(const Program& program, int number, const See& see) {
+    see(number);
+    const ProgramNode& node = program.node(number);
+    for (const int operand : node.of)
+        if (operand >= 0) for_each_node(program, operand, see);
+    if (node.op != ProgramOp::read) return;
+    for (const int index : node.list) for_each_node(program, index, see);
+}
 
 /// A sum, a maximum or a minimum along axes.
 bool is_reduction(ProgramOp op);
@@ -51,6 +63,8 @@ class ProgramBuilder {
     int at_index(int formula, int of, int index);
     /// The same of two axes at once.
     int at_indices(int formula, const std::array<int, 2>& of, const std::array<int, 2>& indices);
+    /// The formula with another index in the place of one, in these reads of it.
+    int with_index(int formula, const std::vector<int>& reads, int index, int instead);
     int with_axes_exchanged(int formula, int one, int other);
 
  private:

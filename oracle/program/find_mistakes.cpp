@@ -15,6 +15,7 @@
 #include "oracle/program/fitted_numbers.h"
 #include "oracle/program/grown_state.h"
 #include "oracle/program/offered_rewrites.h"
+#include "oracle/program/picked_indices.h"
 #include "oracle/program/place_conditions.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/rewritten.h"
@@ -80,6 +81,7 @@ class MistakeSearch {
             // Few, so that they need not take from what the lists may take.
             const std::int64_t before = elements_computed();
             std::vector<ProgramRewrite> fitted = fitted_numbers(searched_);
+            for (ProgramRewrite& rewrite : picked_indices(searched_)) fitted.push_back(std::move(rewrite));
             begun_ += elements_computed() - before;
             price(fitted);
             try_out(fitted);

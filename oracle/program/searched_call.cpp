@@ -366,6 +366,10 @@ void SearchedCall::look_at_rows(int stage, std::size_t most, const LookAtElement
     for (std::size_t i = 0; i < std::min(rows_.size(), most); ++i) replay(rows_[i], stage, look);
 }
 
+void SearchedCall::look_at_parts(int stage, const LookAtElement& look) const {
+    for (const CallPart& part : parts_) replay(part, stage, look);
+}
+
 bool SearchedCall::explains_a_probe(int stage, double share) const {
     // What explains all but few elements explains one of the first two.
     const bool is_of_all = share >= most_of_wrong;

@@ -94,6 +94,8 @@ class SearchedCall {
     }
     /// What the program as it is now expects of the elements of some rows, most of them wrong: of `most` of them at most.
     void look_at_rows(int stage, std::size_t most, const LookAtElement& look) const;
+    /// The same of the elements of all parts.
+    void look_at_parts(int stage, const LookAtElement& look) const;
     /// With all that is known.
     TileRun run_of(const AxisRanges& ranges, const ObserveTile& observe) const;
 

@@ -20,16 +20,6 @@ void rewrite_as_well(ProgramRewrite& rewrite, int stage, int formula) {
     rewrite.value = formula;
 }
 
-void collect_input_reads(const Program& program, int number, std::vector<int>& reads) {
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::read) {
-        if (!program.array(node.what).is_stage) reads.push_back(number);
-        return;
-    }
-    for (const int operand : node.of)
-        if (operand >= 0) collect_input_reads(program, operand, reads);
-}
-
 /// An index, and the dimension of an array that takes it.
 struct IndexOfLoad {
     int index;
@@ -43,7 +33,10 @@ class LoadRewriter {
         : program_(program), call_(call), stages_(stages) {
         for (const int stage : stages) {
             std::vector<int> reads;
-            collect_input_reads(program, program.array(stage).value, reads);
+            for_each_node(program, program.array(stage).value, [&](int number) {
+                const ProgramNode& node = program.node(number);
+                if (node.op == ProgramOp::read && !program.array(node.what).is_stage) reads.push_back(number);
+            });
             for (const int read : reads) {
                 const ProgramNode& node = program.node(read);
                 for (std::size_t i = 0; i < node.list.size() && !node.is_flat; ++i)
@@ -78,23 +71,12 @@ class LoadRewriter {
             ProgramRewrite rewrite{.bits = 9 + other.bits, .slot = "index"};
             for (std::size_t k = 0; k < stages_.size(); ++k) {
                 const int formula =
-                    with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
+                    build_.with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
                 if (formula == program_.array(stages_[k]).value) continue;
                 rewrite_as_well(rewrite, stages_[k], formula);
             }
             if (!rewrite.also.empty()) found.push_back(std::move(rewrite));
         }
-    }
-
-    int with_index(int formula, const std::vector<int>& reads, int index, int instead) {
-        const auto is_it = [&](int other) { return are_alike(program_, index, other); };
-        for (const int read : reads) {
-            ProgramNode node = program_.node(read);
-            if (node.is_flat || std::ranges::none_of(node.list, is_it)) continue;
-            std::ranges::replace_if(node.list, is_it, instead);
-            formula = build_.with_node(formula, read, build_.add(std::move(node)));
-        }
-        return formula;
     }
 
     Program& program_;

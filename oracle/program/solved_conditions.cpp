@@ -23,14 +23,6 @@ struct Side {
     double bits = 0;
 };
 
-void collect_axes(const Program& program, int number, std::vector<int>& axes) {
-    const ProgramNode& node = program.node(number);
-    if (node.op == ProgramOp::axis) axes.push_back(node.what);
-    for (const int operand : node.of) {
-        if (operand >= 0) collect_axes(program, operand, axes);
-    }
-}
-
 /// Terms of a sum of whole numbers, alone and with others left out.
 void add_terms(const Program& program, int number, std::vector<Side>& sides) {
     const ProgramNode& node = program.node(number);
@@ -46,7 +38,9 @@ std::vector<Side> sides_like(RewriteOffers& offers, const NodeSamples& of, int o
     std::vector<Side> sides{{own}};
     add_terms(program, own, sides);
     std::vector<int> axes;
-    collect_axes(program, own, axes);
+    for_each_node(program, own, [&](int node) {
+        if (const int axis = program.axis_of(node); axis >= 0) axes.push_back(axis);
+    });
     for (std::size_t i = sides.size(); i-- > 1;) {
         for (const int axis : axes) {
             if (program.axes[std::size_t(axis)].block >= 0)

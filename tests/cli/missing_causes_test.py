@@ -148,8 +148,6 @@ class Row:
 MISSING = [
     Row("NaN", "exp(-inf - -inf) in a hidden tile, outputs alone", planted(HIDDEN_TILE, True, guard=False),
         "o", "inf_minus_inf", "NaN in every element is what many mistakes leave"),
-    Row("gradient", "two query heads of any group", planted_backward(GROUPS, heads_of=[(0, 4), (2, 3)].__getitem__),
-        "dk", "head|group", "but for one head, or every heads_kv-th, no set of query heads is tried"),
 ]
 
 FOUND = [
@@ -168,6 +166,8 @@ FOUND = [
     Row("mask as data", "of batch entry 0", planted(MASKED, bias=MASKED.bias[[0, 0]]), "s", "bias_of_other_head"),
     Row("mask as data", "ignored", planted(MASKED, bias=np.zeros_like(MASKED.bias)), "s", "bias_missing"),
     Row("gradient", "every heads_kv-th query head", planted_backward(GROUPS, heads_of=lambda j: (j, j + 2, j + 4)),
+        "dk", "group_of_other_heads"),
+    Row("gradient", "any three query heads, one of them twice", planted_backward(GROUPS, heads_of=[(0, 1, 5), (3, 3, 4)].__getitem__),
         "dk", "group_of_other_heads"),
     Row("loop", "of the scores goes one further", changed(one_further), "s", "dot_runs_on"),
 ]
@@ -205,6 +205,8 @@ FORMULAS = [
         "o", r"sum\(j: .*p.* \* V where j < i \+ seqlen_kv - seqlen_q else 0.0\)"),
     Row("sink", "in every split, all stages", planted(SINKS, sink_splits=(0, 1)), "m", r"else sink, max\(j: s\)"),
     Row("sink", "in every split, outputs alone", planted(SINKS, True, sink_splits=(0, 1)), "o", r"else sink, max\(j: s\)"),
+    Row("gradient", "any two query heads", planted_backward(GROUPS, heads_of=[(0, 4), (2, 3)].__getitem__),
+        "dk", r"\(0 where n == 0 else 4\) where g == 0 else 2 where n == 0 else 3.* where n < 2"),
 ]
 
 
