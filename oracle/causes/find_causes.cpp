@@ -1,6 +1,7 @@
 #include "oracle/causes/find_causes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "oracle/causes/answers.h"
@@ -231,6 +232,28 @@ void answer_further(const CauseSearch& world, const Report& report, const CauseO
     }
 }
 
+/// What explains a later stage may explain the first one as well, where its own search found none: outputs of one state are rounded
+/// otherwise.
+void take_from_later(const Evidence& first, const Report& report, Diagnosis& diagnosis) {
+    if (is_proved_by_values(diagnosis)) return;
+    const auto has_formula = [](const FoundCause& one) {
+        return one.changes && one.changes->size() == 1 && one.changes->back().formula;
+    };
+    Diagnosis later;
+    std::ranges::copy_if(diagnosis.then, std::back_inserter(later.causes), has_formula);
+    const std::vector<FoundCause> covering = causes_that_cover(first, later);
+    if (covering.empty()) return;
+    const FoundCause& cause = covering[0];
+    std::erase_if(diagnosis.then, [&](const FoundCause& one) { return is_same_mistake(one, cause); });
+    for (StageAnswer& answer : diagnosis.answers) {
+        if (answer.kind != AnswerKind::own_cause || answer.cause != cause.name || answer.made_in != cause.stage)
+            continue;
+        answer.kind = AnswerKind::covered;
+        answer.made_again = true;
+    }
+    diagnosis.causes = {as_seen_in(first, report, cause)};
+}
+
 /// What would tell causes apart that explain the first wrong stage as well as each other.
 void tell_ties_apart(const Evidence& evidence, Diagnosis& diagnosis) {
     const bool is_tied = diagnosis.causes.size() > 1 && diagnosis.causes[1].rank == 1;
@@ -261,6 +284,7 @@ void find_causes(const Recording& recording, const Report& report, const CauseOp
     });
     const bool tried_all = attempts.not_whole() == 0;
     answer_further(world, report, options, diagnosis);
+    if (is_there) attempts.uncounted(SearchPart::later_stages, [&] { take_from_later(evidence, report, diagnosis); });
     // Later stages may prefer one of the causes.
     diagnosis.answers.insert(diagnosis.answers.begin(),
                              unless_cut_off(answer_from_search(*report.guilty, diagnosis, {}), tried_all));

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "oracle/causes/places.h"
+#include "oracle/causes/formulas.h"
 #include "oracle/causes/where.h"
 #include "oracle/describe/bits.h"
 
@@ -48,6 +49,17 @@ double bits_of(const FoundCause& cause, bool is_vague, const Evidence& evidence)
     return bits + description_bits(cause.where) + (is_vague ? bits_of_parts(cause.scope, evidence) : 0);
 }
 
+/// What it explains of the elements looked at, and what a list of those that are wrong would take.
+void take_shares(const Found& found, const Evidence& evidence, const Report& report, FoundCause& cause) {
+    cause.elements = evidence.compared;
+    cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
+    cause.not_determined = std::min(found.open, evidence.compared);
+    const std::int64_t left = std::min(found.left + found.open - found.open_left, evidence.compared);
+    cause.explained_after = 1 - double(left) / double(evidence.compared);
+    const auto& all = report.stage(evidence.observed).tally;
+    cause.listed_bits = listing_bits(all.outside, all.compared);
+}
+
 }  // namespace
 
 FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
@@ -65,11 +77,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     changes.insert(changes.end(), evidence.known.begin(), evidence.known.end());
     changes.push_back(is_made_before ? made->second : found.candidate.change);
     cause.changes = std::make_shared<const std::vector<Change>>(std::move(changes));
-    cause.elements = evidence.compared;
-    cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
-    cause.not_determined = std::min(found.open, evidence.compared);
-    const std::int64_t left = std::min(found.left + found.open - found.open_left, evidence.compared);
-    cause.explained_after = 1 - double(left) / double(evidence.compared);
+    take_shares(found, evidence, report, cause);
     cause.parameters = found.candidate.parameters;
     cause.rewrites = found.candidate.change.indices;
     cause.free_parameters = found.candidate.free_parameters;
@@ -84,8 +92,15 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.bits = candidate.bits > 0 && (found.scope == Scope::everywhere || !candidate.where.empty())
                      ? candidate.bits
                      : bits_of(cause, where.is_vague, evidence);
-    const auto& all = report.stage(evidence.observed).tally;
-    cause.listed_bits = listing_bits(all.outside, all.compared);
+    return cause;
+}
+
+FoundCause as_seen_in(const Evidence& evidence, const Report& report, FoundCause cause) {
+    Found found;
+    found.scope = cause.scope;
+    take_misfit(misfit_of(evidence, change_in(cause.changes->back().formula, evidence.observed)), found);
+    take_shares(found, evidence, report, cause);
+    cause.observed = evidence.observed;
     return cause;
 }
 
