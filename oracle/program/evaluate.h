@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -15,7 +16,7 @@ struct AxisRange {
     std::int64_t first = 0;
     std::int64_t count = 0;
 
-    bool operator==(const AxisRange&) const = default;
+    auto operator<=>(const AxisRange&) const = default;
 };
 
 /// A part of a stage: some indices of each of its axes, and of a state the block after which it is.

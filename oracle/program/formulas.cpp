@@ -115,7 +115,11 @@ void add_index(const Numbers& index, std::int64_t first, std::int64_t extent, st
 }  // namespace
 
 Numbers Formulas::value(int number, const AxisRanges& ranges) const {
-    return watched(number, ranges, computed(number, ranges));
+    if (!memory_.holds(number)) return watched(number, ranges, computed(number, ranges));
+    if (const Numbers* known = memory_.numbers->find(stage_, number, ranges, block_)) return *known;
+    Numbers numbers = computed(number, ranges);
+    memory_.numbers->keep(stage_, number, ranges, block_, numbers);
+    return numbers;
 }
 
 Numbers Formulas::watched(int number, const AxisRanges& ranges, Numbers numbers) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oracle/program/evaluate.h"
+#include "oracle/program/remembered.h"
 
 namespace tilescope {
 
@@ -15,9 +16,6 @@ struct StoredStage {
     std::vector<AxisRange> ranges{};  ///< of each
     std::vector<Numbers> states{};    ///< one, or of a state one more than there are blocks
 };
-
-/// The indices that a formula is evaluated for. An axis with none has count 0.
-using AxisRanges = std::array<AxisRange, ProgramLimits::axes>;
 
 /// What rounds in a program: a node of a formula, or what a stage is stored in.
 constexpr int store_of(int stage) {
@@ -41,10 +39,10 @@ class OperationWatch {
 /// Evaluates formulas of one stage.
 class Formulas {
  public:
-    /// `watch`: null where nobody watches.
+    /// `watch`: null where nobody watches, and then alone numbers may be remembered.
     Formulas(const ProgramCall& call, const std::vector<const StoredStage*>& stored, int stage,
-             const SumModel& model, OperationWatch* watch = nullptr)
-        : call_(call), stored_(stored), stage_(stage), model_(model), watch_(watch) {}
+             const SumModel& model, OperationWatch* watch = nullptr, const NumbersMemory& memory = {})
+        : call_(call), stored_(stored), stage_(stage), model_(model), watch_(watch), memory_(memory) {}
 
     /// In block `block` of the axis that the stage goes over.
     Numbers at(int node, const AxisRanges& ranges, std::int64_t block) {
@@ -79,6 +77,7 @@ class Formulas {
     int stage_;
     SumModel model_;
     OperationWatch* watch_;
+    NumbersMemory memory_;
     std::int64_t block_ = 0;
 };
 

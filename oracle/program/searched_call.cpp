@@ -50,6 +50,7 @@ SearchedCall::SearchedCall(const ProgramCall& call, const StoredTiles& stored, c
     for (const ProgramArray& array : program_.arrays) declared_starts_.push_back(array.start);
     if (kept_as) program_.arrays[std::size_t(wrong_)].dtype = *kept_as;
     choose_stages();
+    find_steady();
     read_own_states();
     compute_healthy();
     choose_parts();
@@ -112,6 +113,23 @@ void SearchedCall::choose_stages() {
     rewritten_ = computed_for(program_, &stored_, wrong_);
     known_ = stored_stages(call_, options_, stored_beside(program_, stored_, wrong_));
     goes_round_ = rewritten_.back() > wrong_;
+}
+
+/// What is as quickly computed as found again is none of them.
+void SearchedCall::find_steady() {
+    steady_.resize(program_.nodes.size());
+    const auto is_computed = [&](int stage) {
+        return std::ranges::find(rewritten_, stage) != rewritten_.end();
+    };
+    for (std::size_t i = 0; i < steady_.size(); ++i) {
+        const ProgramOp op = program_.nodes[i].op;
+        bool is_steady = op != ProgramOp::number && op != ProgramOp::size && op != ProgramOp::axis;
+        for_each_node(program_, int(i), [&](int node) {
+            const ProgramNode& one = program_.node(node);
+            if (one.op == ProgramOp::read && is_computed(one.what)) is_steady = false;
+        });
+        steady_[i] = is_steady ? 1 : 0;
+    }
 }
 
 double SearchedCall::elements_of(int stage) const {
@@ -288,6 +306,13 @@ bool SearchedCall::is_kept_wider() const {
            });
 }
 
+/// What is stored of a state holds what it begins with as well.
+bool SearchedCall::starts_are_declared() const {
+    for (std::size_t i = 0; i < declared_starts_.size(); ++i)
+        if (program_.arrays[i].start != declared_starts_[i]) return false;
+    return true;
+}
+
 const StoredStage& SearchedCall::started(int stage, const StoredStage& stored) const {
     const int start = program_.array(stage).start;
     if (start == declared_starts_[std::size_t(stage)]) return stored;
@@ -355,6 +380,7 @@ void SearchedCall::replay(const CallPart& part, int stage, const LookAtElement& 
             look(part.elements[next], {expected.value[i], expected.error[i]});
     };
     TileRun run = run_of(part.ranges, observe);
+    if (starts_are_declared()) run.remember({&steady_, &part.remembered});
     for (const int i : rewritten_) {
         if (i >= stage || goes_round_) break;
         run.know(i, healthy_.empty() ? part.results[std::size_t(i)] : healthy_.at(i));

@@ -31,6 +31,7 @@ struct CallPart {
     std::vector<LookedElement> elements;  ///< of the stage that is wrong
     std::vector<StoredStage>
         results;  ///< of stages that were not stored, healthy; others are empty, and all where whole ones are known
+    mutable RememberedNumbers remembered{};
 };
 
 /// What a rewrite makes of the elements of some parts.
@@ -106,7 +107,9 @@ class SearchedCall {
 
  private:
     void choose_stages();
+    void find_steady();
     /// A state as it was stored, with what the program begins it with now.
+    bool starts_are_declared() const;
     const StoredStage& started(int stage, const StoredStage& stored) const;
     double elements_of(int stage) const;
     void read_own_states();
@@ -133,6 +136,7 @@ class SearchedCall {
     /// Of the wrong stage, as stored, where these are few; it is what a formula takes of them, unless it begins otherwise.
     std::optional<StoredStage> own_states_;
     std::vector<int> declared_starts_;
+    std::vector<char> steady_;  ///< nodes of the declared program that take no stage which is computed
     mutable std::map<int, StoredStage>
         started_;                         ///< states that were stored, which begin with something else
     Dtype declared_type_ = Dtype::f32;    ///< of its numbers

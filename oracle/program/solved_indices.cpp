@@ -40,7 +40,7 @@ std::vector<Vote> votes_of(const FormulaSamples& samples, const NodeSamples& of,
         if (!sample.is_wrong || !some.takes()) continue;
         const AxisRange range = samples.range_of(of, dimension, sample.part);
         if (range.count < 2 || range.count > most_extent) continue;
-        Vote vote{sample.at, {}};
+        Vote vote{sample.at, {}, sample.index[dimension]};
         ElementIndices index = sample.index;
         for (std::int64_t y = range.first; y < range.first + range.count; ++y) {
             index[dimension] = std::int32_t(y);
@@ -284,6 +284,43 @@ void offer_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimen
         offers.offer(of, with_index(offers, of, dimension, node), values, bits, "index");
 }
 
+/// The declared index moved around the end of its dimension, whose first or last places tell nothing of what is moved.
+void offer_turned(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension,
+                  const std::vector<Vote>& votes) {
+    if (!offers.samples().is_read(of)) return;
+    const AxisRange range = offers.samples().range_of(of, dimension, 0);
+    const int index = offers.program().node(of.node).list[dimension];
+    const int extent =
+        offers.build().extent_of(offers.program().node(of.node).what, dimension, index);
+    if (range.first != 0 || range.count < 3 || extent < 0) return;
+    const auto moved = [&](const Vote& vote, std::int64_t y) {
+        return (y - vote.declared + range.count) % range.count;
+    };
+    std::map<std::int64_t, std::int64_t> counts;
+    std::int64_t voting = 0;
+    for (const Vote& vote : votes) {
+        for (const std::int64_t y : vote.indices) ++counts[moved(vote, y)];
+        voting += vote.indices.empty() ? 0 : 1;
+    }
+    if (counts.empty()) return;
+    const auto [by, agreeing] =
+        *std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+    if (by == 0 || double(agreeing) < (1 - unexplained_share) * double(voting)) return;
+    ProgramBuilder& build = offers.build();
+    // As much backwards.
+    const int sum = 2 * by > range.count ? build.moved(build.of_two(ProgramOp::plus, index, extent), by - range.count)
+                                         : build.moved(index, by);
+    const int turned = build.of_two(ProgramOp::rest, sum, extent);
+    std::vector<double> values;
+    for (const NodeSample& sample : of.samples) {
+        ElementIndices at = sample.index;
+        at[dimension] = std::int32_t((at[dimension] + by) % range.count);
+        values.push_back(offers.samples().value_at(of, sample, at));
+    }
+    offers.offer(of, with_index(offers, of, dimension, turned), values,
+                 2 * bits_of_dimension + bits_of_number(std::min(by, range.count - by)), "index");
+}
+
 /// The index with bits inverted that another number of the place gives, as swizzles have it.
 void offer_swizzled(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension,
                     std::vector<Vote> votes) {
@@ -333,6 +370,7 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
                     bits_of_dimension + bits_of_expression(expr));
             }
         }
+        offer_turned(offers, of, dimension, votes);
         offer_swizzled(offers, of, dimension, votes);
         const auto sum = PlaceSum::fitted(call, votes, summands(offers.program(), of.axes, of.by_block), {});
         if (sum)

@@ -169,7 +169,7 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
     if (array.over >= 0 && takes_own_result(program_, number, array.value))
         show_stored(number, ranges, block, stage.states[std::size_t(taken + 1)]);
     Numbers numbers =
-        whole(Formulas(call_, view_, number, model_of(number), watch_).at(array.value, ranges, block),
+        whole(Formulas(call_, view_, number, model_of(number), watch_, memory_).at(array.value, ranges, block),
               stage.axes, extents);
     store(number, ranges, array.over < 0 ? -1 : block, numbers);
     settle(number, ranges, array.over < 0 ? -1 : block, numbers);

@@ -27,6 +27,8 @@ class TileRun {
     void read_stored(int stage, const StoredStage& stored) { view_[std::size_t(stage)] = &stored; }
     /// Shows each operation of what it computes. It must outlive this.
     void watch(OperationWatch& watch) { watch_ = &watch; }
+    /// What does not change from run to run is computed once. It must outlive this.
+    void remember(const NumbersMemory& memory) { memory_ = memory; }
     /// These stages, which rise, and take from others only what is known.
     void run(std::span<const int> stages);
 
@@ -51,6 +53,7 @@ class TileRun {
     const AxisRanges& outer_;
     const ObserveTile& observe_;
     OperationWatch* watch_ = nullptr;
+    NumbersMemory memory_{};
     std::vector<StoredStage> own_;
     std::vector<const StoredStage*> known_;
     std::vector<const StoredStage*> view_;

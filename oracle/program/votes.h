@@ -14,6 +14,7 @@ namespace tilescope {
 struct Vote {
     AxisIndices at{};
     std::vector<std::int64_t> indices{};
+    std::int64_t declared = 0;  ///< index, where it is one
 };
 
 /// An axis whose indices are counted within their block; -1: none are.
