@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dump/schema/program_formula.h"
+#include "dump/schema/program_hints.h"
 #include "dump/schema/program_scopes.h"
 
 namespace tilescope {
@@ -77,7 +78,9 @@ class ProgramReader {
             throw program_error(name.place, name.text + " is declared already", "choose another name");
     }
 
+    /// An extent may have declared it already.
     void declare_size(const ProgramToken& name) {
+        if (std::ranges::find(program_.sizes, name.text) != program_.sizes.end()) return;
         check_new(name);
         program_.sizes.push_back(name.text);
     }
@@ -93,7 +96,7 @@ class ProgramReader {
             const ProgramToken& token = tokens_[i];
             if (token.kind != ProgramToken::Kind::word) continue;
             if (!taken_program_name(token.text).empty()) break;
-            if (std::ranges::find(program_.sizes, token.text) == program_.sizes.end()) declare_size(token);
+            declare_size(token);
         }
         return formulas_.whole_formula("an extent");
     }
@@ -116,7 +119,7 @@ class ProgramReader {
         const std::optional<Dtype> dtype = dtype_from_name(word.text);
         if (!dtype)
             throw program_error(word.place, "'" + shortened(word.text) + "' is no dtype",
-                                "write one of " + joined(dtype_names(), ", "));
+                                program_hint(word.text, "write one of " + joined(dtype_names(), ", ")));
         return *dtype;
     }
 
@@ -154,6 +157,9 @@ class ProgramReader {
                                     "declare it among the axes");
             array.over = int(axis - program_.axes.begin());
             array.backwards = formulas_.passes("backwards");
+            if (formulas_.token().is(","))
+                throw program_error(formulas_.token().place, "a state goes over one axis",
+                                    "make one axis of both, whose indices are t / cols and t % cols");
         }
         array.dtype = dtype();
         formulas_.expect("=", "between a stage and its formula");
@@ -183,7 +189,7 @@ class ProgramReader {
         if (formulas_.position() != ends_[std::size_t(array) - std::size_t(stages_.front().first)])
             throw program_error(formulas_.token().place,
                                 "'" + shortened(formulas_.token().text) + "' does not go on from there",
-                                "write one formula for a stage");
+                                program_hint(formulas_.token().text, "write one formula for a stage"));
     }
 
     void output(const ProgramToken& word) {

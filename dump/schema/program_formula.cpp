@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dump/schema/declarations.h"
+#include "dump/schema/program_hints.h"
 
 namespace tilescope {
 
@@ -144,10 +145,13 @@ int ProgramFormulaReader::of_two(ProgramOp op, int left, int right, const Progra
     }
     const ProgramNode& by = program_.node(right);
     const bool takes_bits = op == ProgramOp::exclusive || op == ProgramOp::masked;
-    const bool are_bits = by.op == ProgramOp::number && by.is_whole && by.number < 0x1p32;
+    // `x ^ 2` means a square to most.
+    const bool are_bits = by.op == ProgramOp::number && by.is_whole && by.number < 0x1p32 &&
+                          tokens_[at_ - 1].text.starts_with("0x");
     if (!is_whole && (op == ProgramOp::rest || (takes_bits && !are_bits)))
         throw program_error(sign.place, sign.text + " of numbers that are not whole",
-                            takes_bits ? "write the 32 bits on its right, as x " + sign.text + " 0x00400000"
+                            takes_bits ? "write the 32 bits on its right, as x " + sign.text +
+                                             " 0x00400000; a square is x * x"
                                        : "use it in an index or a bound");
     return add(
         {.op = op, .of = {left, right, -1}, .is_whole = is_whole && !is_condition(op), .place = sign.place});
@@ -281,11 +285,13 @@ int ProgramFormulaReader::primary() {
                     .is_whole = first.is_whole,
                     .place = first.place});
     }
-    if (first.kind != ProgramToken::Kind::word)
+    if (first.kind != ProgramToken::Kind::word) {
+        const std::string both = at_ > 0 ? tokens_[at_ - 1].text + first.text : first.text;
         throw program_error(first.place,
                             first.kind == ProgramToken::Kind::end ? "the program ends within a formula"
                                                                   : "'" + first.text + "' begins no formula",
-                            "write a number, a name, or a formula in parentheses");
+                            program_hint(both, "write a number, a name, or a formula in parentheses"));
+    }
     ++at_;
     return named(first);
 }
@@ -328,7 +334,8 @@ int ProgramFormulaReader::named(const ProgramToken& word) {
         names.reserve(functions.size());
         for (const FunctionName& known : functions) names.emplace_back(known.name);
         throw program_error(word.place, "'" + shortened(word.text) + "' is no function",
-                            "there are sum, max, min, " + joined(names, ", ") + ", and casts as bf16(x)");
+                            program_hint(word.text, "there are sum, max, min, " + joined(names, ", ") +
+                                                        ", and casts as bf16(x)"));
     }
     throw program_error(word.place, "'" + shortened(word.text) + "' is not declared",
                         taken_program_name(word.text).empty()
@@ -367,7 +374,9 @@ int ProgramFormulaReader::reduction(ProgramOp op, const ProgramToken& word) {
         const int number = number_of(program_.axes, axis.text);
         if (number < 0)
             throw program_error(axis.place, "'" + shortened(axis.text) + "' is no axis",
-                                "declare it among the axes");
+                                token().is(":") || token().is(",")
+                                    ? "declare it among the axes"
+                                    : "write the axis in front, as in " + word.text + "(k: a * b)");
         if (std::ranges::find(node.list, number) != node.list.end())
             throw program_error(axis.place, axis.text + " stands here twice", "leave one out");
         node.list.push_back(number);
@@ -440,9 +449,13 @@ int ProgramFormulaReader::real_formula() {
 int ProgramFormulaReader::whole_formula(std::string_view of_what) {
     const ProgramToken first = token();
     const int number = formula();
-    if (!program_.node(number).is_whole)
-        throw program_error(first.place, std::string(of_what) + " is no whole number",
-                            "make it of axes, sizes and whole numbers");
+    const ProgramNode& node = program_.node(number);
+    if (!node.is_whole)
+        throw program_error(
+            first.place, std::string(of_what) + " is no whole number",
+            node.op == ProgramOp::read
+                ? "indices are no data; write sum(v: x where v == target else 0.0), with an axis v"
+                : "make it of axes, sizes and whole numbers");
     return number;
 }
 

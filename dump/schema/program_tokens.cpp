@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "dump/schema/program_hints.h"
+
 namespace tilescope {
 
 namespace {
@@ -42,7 +44,7 @@ class Reader {
             if (sign == signs.end())
                 throw program_error(place_,
                                     "'" + shortened(rest_.substr(0, 1)) + "' means nothing in a program",
-                                    "take it out");
+                                    program_hint(rest_.substr(0, 1), "take it out"));
             token.kind = ProgramToken::Kind::sign;
             token.text = take(sign->size());
         }

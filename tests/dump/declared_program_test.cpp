@@ -191,6 +191,8 @@ TEST(Program, ErrorsSayWhereTheyAre) {
         {"axes i: n\ninput x[i]\nstage z[i] = x\nstage y[i] = z.flat[i]\noutput y", 4, 16},
         {"axes i: n by 8\ninput x[i]\nstage y over i back = y + sum(i: x)\noutput y", 3, 16},
         {"axes i: n\ninput between[i]\nstage y[i] = 1.0\noutput y", 2, 7},
+        {"axes i: n\nsizes i\ninput x[i]\nstage y[i] = x\noutput y", 2, 7},
+        {"axes i: n; k: m\ninput x[i, k]\nstage y over i, k = y + sum(i, k: x)\noutput y", 3, 15},
     };
     for (const Wrong& wrong : all) {
         const std::string place =
@@ -203,6 +205,44 @@ TEST(Program, ErrorsSayWhereTheyAre) {
                                                                            << error.what();
         }
     }
+}
+
+struct OfOthers {
+    const char* text;
+    const char* said;
+};
+
+TEST(Program, ErrorsSayHowAProgramSaysWhatOthersWrite) {
+    const std::string begin = "axes i: n; k: m\ninput x[i]; y[i]; a[k]; target[i]\nstage z[i] = ";
+    for (const OfOthers& each :
+         {OfOthers{"pow(x, 2.0)", "x * x"}, OfOthers{"x ** 2", "x * x"}, OfOthers{"x ^ 2", "x * x"},
+          OfOthers{"floor(x)", "trunc(x) - (1.0 where x < trunc(x) else 0.0)"},
+          OfOthers{"ceil(x)", "trunc(x) + (1.0 where x > trunc(x) else 0.0)"},
+          OfOthers{"log1p(x)", "log(1.0 + x)"}, OfOthers{"rint(x)", "round(x)"}}) {
+        try {
+            parse_program(begin + each.text + "\noutput z");
+            ADD_FAILURE() << "is read: " << each.text;
+        } catch (const Error& error) {
+            EXPECT_NE(std::string_view(error.what()).find(each.said), std::string_view::npos) << error.what();
+        }
+        EXPECT_NO_THROW(parse_program(begin + each.said + "\noutput z"));
+    }
+    for (const OfOthers& each :
+         {OfOthers{"clamp(x, 0.0, 1.0)", "max(min("}, OfOthers{"x if x > 0.0 else y", "where"},
+          OfOthers{"x > 0.0 ? x : y", "where"}, OfOthers{"x where x > 0.0 && y > 0.0 else y", "and"},
+          OfOthers{"x[i // 2]", "write /"}, OfOthers{"a[target]", "sum("}, OfOthers{"sum(a)", "sum(k: "}}) {
+        try {
+            parse_program(begin + each.text + "\noutput z");
+            ADD_FAILURE() << "is read: " << each.text;
+        } catch (const Error& error) {
+            EXPECT_NE(std::string_view(error.what()).find(each.said), std::string_view::npos) << error.what();
+        }
+    }
+}
+
+TEST(Program, SizesMayBeDeclaredWhereAnExtentNamesThem) {
+    const Program program = parse_program("axes i: n\nsizes n, c\ninput x[i]\nstage y[i] = x * c\noutput y");
+    EXPECT_EQ(program.sizes, (std::vector<std::string>{"n", "c"}));
 }
 
 TEST(Program, TextsThatWouldKeepAnyoneBusyAreRefused) {
