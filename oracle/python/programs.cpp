@@ -161,9 +161,9 @@ void bind_programs(nb::module_& module) {
              [](Program* program, const std::string& text) { new (program) Program(parse_program(text)); })
         .def("names",
              [](const Program& program) {
-                 std::vector<std::tuple<std::string, bool>> names;
+                 std::vector<std::tuple<std::string, bool, std::string>> names;
                  for (const ProgramArray& array : program.arrays)
-                     names.emplace_back(array.name, array.is_stage);
+                     names.emplace_back(array.name, array.is_stage, dtype_info(array.dtype).name);
                  return names;
              })
         .def("save",

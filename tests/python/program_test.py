@@ -185,6 +185,33 @@ class ProgramTest(unittest.TestCase):
         for a, dtype in ((codes, "e2m1"), (codes[:, ::2] | codes[:, 1::2] << 4, "e2m1x2")):
             self.assertTrue(program.check({"a": a, "s": scales}, {"y": y}, dtypes={"a": dtype, "s": "ue8m0"}).matches)
 
+    def test_whole_numbers_are_numbers(self):
+        program = tilescope.Program("""
+            axes   n: rows; i: cols; v: vocab
+            input  x[n, i]; keep[n, i]; target[n]; table[v]
+            stage  absmax[n] = max(i: abs(x))
+            stage  q[n, i] = max(min(round(x * 127.0 / absmax), 127.0), -127.0) where keep > 0.0 else 0.0
+            stage  taken[n] = sum(v: table where v == target else 0.0)
+            output q, taken""")
+        rng = np.random.default_rng(3)
+        x, keep = programs.normal(rng, 4, 32), rng.random((4, 32)) > 0.2
+        target, table = rng.integers(0, 9, 4), programs.normal(rng, 9)
+        inputs = {"x": x, "keep": keep, "target": target, "table": table}
+        q = np.where(keep, np.rint(x * np.float32(127) / np.abs(x).max(axis=1, keepdims=True)), 0)
+        self.assertTrue(program.check(inputs, {"q": q.astype(np.int8), "taken": table[target]}).matches)
+        wrong = program.judge(inputs, {"q": (q + 1).astype(np.int16), "taken": table[target]})
+        self.assertEqual(wrong.first_wrong, "q")
+        self.assertEqual(program.judge(inputs, {"q": np.abs(q).astype(np.uint8)}, causes=False).first_wrong, "q")
+        with self.assertRaisesRegex(TypeError, "^target is int64"):
+            program.judge({**inputs, "target": target + 2**24 + 1}, {"q": q.astype(np.int8)})
+
+    def test_bytes_of_a_narrow_type_need_to_say_what_they_are(self):
+        program = tilescope.Program("axes i: n\ninput a[i]: e4m3\nstage y[i] = a * 2.0\noutput y")
+        a, y = np.full(4, 0x38, np.uint8), np.full(4, 2, np.float32)
+        with self.assertRaises(TypeError):
+            program.judge({"a": a}, {"y": y})
+        self.assertTrue(program.check({"a": a}, {"y": y}, dtypes={"a": "e4m3"}).matches)
+
     def test_outputs_alone_are_judged(self):
         kernel = programs.ALL["Gemm"]
         program = tilescope.Program(kernel.text)

@@ -14,11 +14,33 @@ from ._arrays import host_bits
 from ._check import Array, Diverged
 from .recorder import array_address, bytes_beside, host_array, unwritten_array
 
+WHOLE = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+# What is declared so is held in bytes that are no numbers.
+CODES = ("e4m3", "e5m2", "e2m1", "ue8m0")
 
-def _bits(arrays: Mapping[str, Array], codes_of: Mapping[str, str] | None) -> dict[str, tuple[str, Any]]:
+
+def _numbers(name: str, array: Array, declared: str | None, codes: str | None) -> Array:
+    """Whole numbers, as masks, indices and quantised values, as float32; of bytes those that no dtype is said of."""
+    if np.isscalar(array):
+        return np.array(array, np.float32)
+    dtype = str(getattr(array, "dtype", "")).rsplit(".", maxsplit=1)[-1]
+    if dtype not in WHOLE or declared is None or (dtype == "uint8" and (codes or declared in CODES)):
+        return array
+    whole = np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+    numbers = whole.astype(np.float32)
+    if not np.array_equal(numbers, whole):
+        raise TypeError(f"{name} is {dtype}, and holds numbers that float32 does not; split them into smaller ones")
+    return numbers
+
+
+def _bits(
+    program: Program, arrays: Mapping[str, Array], codes_of: Mapping[str, str] | None
+) -> dict[str, tuple[str, Any]]:
     """Each array as its bits in host memory, row-major, with the dtype that they stand for."""
-    whole = {name: np.array(array, np.float32) if np.isscalar(array) else array for name, array in arrays.items()}
-    all_bits = {name: host_bits(name, array, (codes_of or {}).get(name)) for name, array in whole.items()}
+    declared = {name: dtype for name, _, dtype in program._program.names()}
+    codes_of = codes_of or {}
+    numbers = {name: _numbers(name, array, declared.get(name), codes_of.get(name)) for name, array in arrays.items()}
+    all_bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in numbers.items()}
     return {name: (each.dtype, np.asarray(each.bits, order="C"), [], 0) for name, each in all_bits.items()}
 
 
@@ -90,11 +112,11 @@ class Program:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(name for name, is_stage in self._program.names() if not is_stage)
+        return tuple(name for name, is_stage, _ in self._program.names() if not is_stage)
 
     @property
     def stages(self) -> tuple[str, ...]:
-        return tuple(name for name, is_stage in self._program.names() if is_stage)
+        return tuple(name for name, is_stage, _ in self._program.names() if is_stage)
 
     def judge(
         self,
@@ -116,7 +138,7 @@ class Program:
 
         Errors: Error, a ValueError, for what cannot be judged; TypeError for what is no array.
         """
-        return self._judge(_bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), causes)
+        return self._judge(_bits(self, inputs, dtypes), _bits(self, stored, dtypes), dict(sizes or {}), causes)
 
     def _judge(self, inputs: Any, stored: Any, sizes: dict[str, int], causes: bool) -> ProgramReport:
         held = self._program.judge(inputs, stored, sizes, causes)
@@ -147,7 +169,12 @@ class Program:
         Errors: Error, a ValueError, for what could not be judged, and where the file cannot be written.
         """
         self._program.save(
-            os.fspath(path), self.text, _bits(inputs, dtypes), _bits(stored, dtypes), dict(sizes or {}), kernel
+            os.fspath(path),
+            self.text,
+            _bits(self, inputs, dtypes),
+            _bits(self, stored, dtypes),
+            dict(sizes or {}),
+            kernel,
         )
 
     def recorder(
@@ -187,7 +214,7 @@ class ProgramRecorder:
         self._sizes = sizes
         self._dtypes = dtypes
         self._inputs = {name: (dtype, bits.copy(), first, conflicts)
-                        for name, (dtype, bits, first, conflicts) in _bits(inputs, dtypes).items()}
+                        for name, (dtype, bits, first, conflicts) in _bits(program, inputs, dtypes).items()}
         self._like = next((array for array in inputs.values() if hasattr(array, "data_ptr")), None)
         selection = os.environ.get("TILESCOPE_SELECT", "") if select is None else select
         asked = list(program.stages if stages is None else stages)
@@ -234,7 +261,7 @@ class ProgramRecorder:
         stored = {}
         for (name, buffer), changed in zip(self._buffers.items(), conflicts):
             stored[name] = ("f32", host_array(buffer).view(np.uint32), list(self._boxes[name][0]), changed)
-        return {**stored, **_bits(self._outputs, self._dtypes)}
+        return {**stored, **_bits(self.program, self._outputs, self._dtypes)}
 
     def judge(self, *, causes: bool = True) -> ProgramReport:
         """As Program.judge(), what was recorded up to now. Errors: Error where hooks were given a place that a stage does not
