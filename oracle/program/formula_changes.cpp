@@ -32,6 +32,13 @@ void put_value(const std::string& formula, std::string& text) {
         text.replace(at, formula.size(), the_value);
 }
 
+/// Whether a piece stands in parentheses beside others that are joined so.
+bool is_looser(ProgramOp joined_by, ProgramOp piece) {
+    if (piece == ProgramOp::chosen) return joined_by != ProgramOp::larger;
+    if (joined_by == ProgramOp::both) return piece == ProgramOp::either;
+    return joined_by == ProgramOp::times && (piece == ProgramOp::plus || piece == ProgramOp::minus);
+}
+
 struct Changes {
     const Program& program;
     int declared;
@@ -79,7 +86,10 @@ struct Changes {
                                                                           : " + ";
         std::string text = is_product && number != 1 ? fmt::format("{}", number) : "";
         for (const FormulaPiece& piece : pieces) {
-            const std::string own = piece.node < 0 ? "-1" : part_text(program, piece.node);
+            std::string own = piece.node < 0 ? "-1" : part_text(program, piece.node);
+            const bool is_alone = pieces.size() == 1 && text.empty() && !piece.is_inverse;
+            if (!is_alone && piece.node >= 0 && is_looser(joined_by, program.node(piece.node).op))
+                own = "(" + own + ")";
             const std::string_view sign =
                 is_product ? (text.empty() ? "1 / " : " / ") : (text.empty() ? "-" : " - ");
             if (piece.is_inverse) {

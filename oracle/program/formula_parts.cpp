@@ -158,6 +158,28 @@ struct Difference {
                });
     }
 
+    bool is_term_of(int number, int sum) const {
+        Pieces terms;
+        collect(ProgramOp::plus, sum, false, terms);
+        return terms.size() > 1 && std::ranges::any_of(terms, [&](const FormulaPiece& term) {
+                   return !term.is_inverse && are_alike(program, term.node, number);
+               });
+    }
+
+    /// Where a factor of both is a sum, and of the other one of its terms alone: that is a product, and would run into the factors.
+    bool find_in_factor(const ProgramNode& one, const ProgramNode& other, const std::vector<int>& around) {
+        if (one.op != ProgramOp::times || other.op != ProgramOp::times) return false;
+        for (const std::size_t side : {0U, 1U}) {
+            const int was = one.of[side];
+            const int is = other.of[side];
+            if (!are_alike(program, one.of[1 - side], other.of[1 - side])) continue;
+            if (!is_term_of(is, was) && !is_term_of(was, is)) continue;
+            find(was, is, around);
+            return true;
+        }
+        return false;
+    }
+
     void add_whole(int was, int is, const std::vector<int>& around) {
         parts.push_back({.was = {{was, false}}, .is = {{is, false}}, .around = around});
     }
@@ -221,6 +243,7 @@ struct Difference {
         if (is_real(other) || is_infinite(program, was)) return add_whole(was, is, around);
         std::vector<int> within = around;
         within.push_back(was);
+        if (find_in_factor(one, other, within)) return;
         for (const ProgramOp by : {ProgramOp::both, ProgramOp::larger, ProgramOp::plus, ProgramOp::times}) {
             if ((is_joined_by(by, one) || is_joined_by(by, other)) && join(by, was, is, within)) return;
         }

@@ -322,5 +322,31 @@ TEST(FormulaChange, TellsTheMaskFromItsValue) {
     EXPECT_EQ(shown[0].becomes, "-10000.0");
 }
 
+/// What changes from one formula of a, b, c and d to another.
+std::vector<ChangedSlot> changed(const std::string& declared, const std::string& becomes) {
+    const Program program =
+        parse_program("axes i: n\ninput a[i]; b[i]; c[i]; d[i]\nstage x[i] = " + declared +
+                      "\nstage y[i] = " + becomes + "\noutput y");
+    return changed_slots(program, program.array(program.array_named("x")).value,
+                         program.array(program.array_named("y")).value, false);
+}
+
+TEST(FormulaChange, TermOfAFactorIsATerm) {
+    const std::vector<ChangedSlot> changes =
+        changed("a - b * (c / (a + d) + b * d)", "a - b * (c / (a + d))");
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_EQ(changes[0].slot, FormulaSlot::term);
+    EXPECT_EQ(changes[0].was, "b * d");
+    EXPECT_EQ(changes[0].becomes, "");
+}
+
+TEST(FormulaChange, SumsStandInParenthesesAmongFactors) {
+    const std::vector<ChangedSlot> changes = changed("a * b", "a * (c / (b + d))");
+    ASSERT_EQ(changes.size(), 1U);
+    EXPECT_EQ(changes[0].slot, FormulaSlot::factor);
+    EXPECT_EQ(changes[0].was, "b");
+    EXPECT_EQ(changes[0].becomes, "c / (b + d)");
+}
+
 }  // namespace
 }  // namespace tilescope::test
