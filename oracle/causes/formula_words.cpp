@@ -153,7 +153,8 @@ bool takes_word(const Program& program, int number, std::string_view word) {
 
 bool is_block_away(const Program& program, int number, std::int64_t block_n) {
     const ProgramNode& node = program.node(number);
-    const bool is_bounded = node.op == ProgramOp::larger || node.op == ProgramOp::smaller;
+    const bool is_bounded =
+        node.op == ProgramOp::larger || node.op == ProgramOp::smaller || node.op == ProgramOp::rest;
     if (is_bounded) return is_block_away(program, node.of[0], block_n);
     const bool is_moved = node.op == ProgramOp::plus || node.op == ProgramOp::minus;
     if (!is_moved || !node.is_whole) return false;
