@@ -37,6 +37,11 @@ double bits_of_parts(Scope scope, const Evidence& evidence) {
     return choice_bits(bad, all);
 }
 
+double bits_of_place(const FoundCause& cause, bool is_vague, const Evidence& evidence) {
+    if (cause.scope == Scope::everywhere) return 0;
+    return description_bits(cause.where) + (is_vague ? bits_of_parts(cause.scope, evidence) : 0);
+}
+
 /// What tells it from every other: its name and stage, which parameters follow and what they are, whether a place follows
 /// and which, and what that leaves open. How the report writes it, keys and brackets, is known from the name.
 double bits_of(const FoundCause& cause, bool is_vague, const Evidence& evidence) {
@@ -45,8 +50,7 @@ double bits_of(const FoundCause& cause, bool is_vague, const Evidence& evidence)
     double bits = description_bits(fmt::format("{} {}", cause.name, stage_info(cause.stage).name)) +
                   whether_a_place_follows;
     for (const CauseParameter& parameter : cause.parameters) bits += key + description_bits(parameter.value);
-    if (cause.scope == Scope::everywhere) return bits;
-    return bits + description_bits(cause.where) + (is_vague ? bits_of_parts(cause.scope, evidence) : 0);
+    return bits + bits_of_place(cause, is_vague, evidence);
 }
 
 /// What it explains of the elements looked at, and what a list of those that are wrong would take.
@@ -88,10 +92,10 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
         candidate.where.empty() ? where_told(found, evidence, report) : PlaceTold{"where " + candidate.where};
     if (!candidate.where.empty()) cause.scope = Scope::ruled;
     cause.where = where.text;
-    // A formula has its own places in its length.
-    cause.bits = candidate.bits > 0 && (found.scope == Scope::everywhere || !candidate.where.empty())
-                     ? candidate.bits
-                     : bits_of(cause, where.is_vague, evidence);
+    // A formula has its length, and its own places in it.
+    const double of_place = candidate.where.empty() ? bits_of_place(cause, where.is_vague, evidence) : 0;
+    cause.bits =
+        candidate.bits > 0 ? candidate.bits + of_place : bits_of(cause, where.is_vague, evidence);
     return cause;
 }
 
