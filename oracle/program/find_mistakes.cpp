@@ -14,6 +14,7 @@
 #include "oracle/program/conditions.h"
 #include "oracle/program/fitted_numbers.h"
 #include "oracle/program/grown_state.h"
+#include "oracle/program/no_numbers.h"
 #include "oracle/program/offered_rewrites.h"
 #include "oracle/program/picked_indices.h"
 #include "oracle/program/place_conditions.h"
@@ -43,6 +44,8 @@ constexpr double bits_of_known = -4;
 /// Of two that are as short the one that leaves less is likelier.
 constexpr double bits_of_element_left = 1;
 constexpr double most_bits_left = 8;
+/// That there is no number tells less than a formula that makes none.
+constexpr double bits_of_no_reason = 6;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
 /// Of the stages behind the first wrong one.
@@ -103,6 +106,7 @@ class MistakeSearch {
         found.sets_none_apart = searched_.sets_none_apart() && !is_all;
         if (!is_all) found.besides = without_number(searched_);
         if (told.empty() && !searched_.options().tells_parts) found.wrong_where = where_wrong(searched_);
+        found.wrong_is_none = !found.wrong_where.empty() && !some_wrong_is_finite(searched_);
         found.mistakes = std::move(told);
         found.is_cut_off = is_cut_off_;
         found.seen_in = searched_.wrong();
@@ -267,10 +271,19 @@ class MistakeSearch {
         mistake.explained = 1 - double(otherwise + apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
         found.left = std::min(most_bits_left, bits_of_element_left * double(otherwise - outcome.open));
+        if (mistake.is_none) found.left += bits_of_no_reason;
         take_out_condition(found);
         // A list of the wrong elements, a bit for each, would be a description as well; where tolerances are wide much explains them.
         const double listed = listing_bits(outcome.wrong, mistake.elements) + double(outcome.wrong);
-        return 2 * mistake.bits <= listed && mistake.bits <= outcome.evidence;
+        return 2 * mistake.bits <= listed && is_evident(mistake, outcome);
+    }
+
+    /// Of numbers. What is not finite is so by many formulas, and anything is in the places of a condition.
+    bool is_evident(const ProgramMistake& mistake, const RewriteOutcome& outcome) const {
+        if (mistake.bits <= outcome.evidence) return true;
+        return without_number(outcome) > 0 &&
+               (mistake.is_none ||
+                (mistake.where.empty() && outcome.right > 0 && leaves_out(program_, mistake)));
     }
 
     /// What the formula says of the places in which it is so is a condition of these.

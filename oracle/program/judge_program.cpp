@@ -252,8 +252,12 @@ std::string verdict_line(const Program& program, const ProgramReport& report) {
                        program_text(program, array.value));
 }
 
+std::string_view word_of_wrong(const FoundMistakes& found) {
+    return found.wrong_is_none ? "infinite, or no number," : "wrong";
+}
+
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake) {
-    if (!found.program || mistake.value < 0) return {};
+    if (!found.program || mistake.value < 0 || mistake.is_none) return {};
     const ProgramArray& array = found.program->array(mistake.stage);
     return changed_slots(*found.program, mistake.is_start ? array.start : array.value, mistake.value,
                          mistake.is_start);
@@ -279,8 +283,8 @@ std::string found_text(const Program& program, const FoundMistakes& found, std::
             "besides: {} is no number where {}: nobody wrote it, or it was made of what is none\n",
             program.array(found.besides->stage).name, found.besides->where);
     if (!found.wrong_where.empty())
-        text += fmt::format("{} is wrong where {}, and right elsewhere\n", program.array(found.seen_in).name,
-                            found.wrong_where);
+        text += fmt::format("{} is {} where {}, and right elsewhere\n", program.array(found.seen_in).name,
+                            word_of_wrong(found), found.wrong_where);
     const bool is_nothing = found.mistakes.empty() && !found.besides && !found.is_cut_off;
     return is_nothing && found.program ? text + "no formula was found that explains it\n" : text;
 }

@@ -101,12 +101,16 @@ struct FoundMistakes {
     std::optional<ProgramMistake> besides{};
     /// Where no formula is found the condition that the wrong elements meet, and no others; empty: none tells it.
     std::string wrong_where{};
+    bool wrong_is_none = false;                ///< and are infinite, or no number
     bool is_cut_off = false;                   ///< the search took too long, and was not made to its end
     std::shared_ptr<const Program> program{};  ///< null: nothing was searched
     /// Of other wrong stages, to which these mistakes do not lead.
     std::vector<FoundMistakes> then{};
     int seen_in = -1;  ///< array: the wrong stage
 };
+
+/// What the elements are that meet `wrong_where`.
+std::string_view word_of_wrong(const FoundMistakes& found);
 
 /// What of its formula is otherwise; none where nothing but its places are known.
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake);

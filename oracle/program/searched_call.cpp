@@ -364,7 +364,7 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
         ++outcome.swallowed;
     } else if (is_right) {
         outcome.explained.push_back(&element);
-        outcome.evidence += evidence_of(element.off, expected.error);
+        if (std::isfinite(element.got)) outcome.evidence += evidence_of(element.off, expected.error);
     } else {
         ++(is_open ? outcome.open : outcome.unexplained);
     }

@@ -156,6 +156,39 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(report.mistakes, ())
         self.assertIn("y is wrong where h % 2 == 1, and right elsewhere", report.text)
 
+    def test_what_overflows_is_told_by_what_was_left_out_or_not_at_all(self):
+        """Many formulas are infinite, or no number, in the same places: none of them is told but the kernel's."""
+        random = np.random.default_rng(6)
+        x = random.standard_normal((32, 32)).astype(np.float32)
+        left = (-5 * random.random((32, 32))).astype(np.float32)
+        left[8:12] = 120 + 50 * random.random((4, 32))
+        negative = np.where(random.random((32, 32)) < 0.1, -1, 1).astype(np.float32) * (random.random((32, 32)) + 0.1).astype(np.float32)
+        infinite = x.copy()
+        infinite[:, 3::4] = np.inf
+        squares = np.where(np.arange(32)[:, None] == 6, 0, x)
+        with np.errstate(all="ignore"):
+            cases = [
+                ("y[n, m] = x * exp(min(left, 0.0))", {"x": x, "left": left}, x * np.exp(left), {"x * exp(left)"}),
+                ("y[n, m] = log(max(left, 1.0e-6))", {"left": negative}, np.log(negative), {"log(left)"}),
+                ("y[n] = sum(m: x * log(max(left, 1.0e-6)))", {"x": x, "left": negative},
+                 (x * np.log(negative)).sum(1), {"sum(m: x * log(left))", "nan"}),
+                ("y[n] = sum(m: x * exp(min(left, 0.0)))", {"x": x, "left": left}, (x * np.exp(left)).sum(1), {"sum(m: x * exp(left))", "nan"}),
+                ("y[n, m] = x * rsqrt(sum(m: x[n, m] * x[n, m]) / cols + 1.0e-12)", {"x": squares},
+                 squares / np.sqrt((squares * squares).mean(1, keepdims=True)), {"x * rsqrt(sum(m: x * x) / cols)", "nan"}),
+                ("t[n] = max(m: x)\nstage p[n, m] = exp(x - t)\nstage y[n, m] = p / sum(m: p)", {"x": left},
+                 np.exp(left) / np.exp(left).sum(1, keepdims=True), {"exp(x)", "0.0"}),
+                ("y[n, m] = softplus(x)", {"x": left}, np.log(1 + np.exp(left)), {"log(1.0 + exp(x))"}),
+                ("y[n, m] = x", {"x": x}, infinite, set()),
+            ]  # fmt: skip
+        for stages, inputs, y, may_be_told in cases:
+            with self.subTest(stages=stages):
+                declared = "; ".join(f"{name}[n, m]" for name in inputs)
+                program = tilescope.Program(f"axes n: rows; m: cols\ninput {declared}\nstage {stages}\noutput y")
+                report = program.judge(inputs, {"y": y.astype(np.float32)})
+                self.assertEqual(report.first_wrong, "y")
+                self.assertLessEqual({mistake.becomes for mistake in report.mistakes}, may_be_told, report.text)
+        self.assertIn("y is infinite, or no number, where m % 4 == 3, and right elsewhere", report.text)
+
     def test_each_wrong_stage_that_none_leads_to_is_explained(self):
         x = np.random.default_rng(5).standard_normal((24, 16)).astype(np.float32)
         program = tilescope.Program("""

@@ -87,7 +87,9 @@ std::string why_no_mistakes(const App& app) {
     const std::string& where = document.mistakes->wrong_where;
     return std::string(document.mistakes->is_cut_off ? "nothing was found before the search was cut off"
                                                      : "no change of a formula explains it") +
-           (where.empty() ? "" : ": it is wrong where " + where + ", and right elsewhere");
+           (where.empty() ? ""
+                          : fmt::format(": it is {} where {}, and right elsewhere",
+                                        word_of_wrong(*document.mistakes), where));
 }
 
 std::string heading_of(const Program& program, int stage) {
