@@ -73,14 +73,19 @@ class ProgramReader {
             throw program_error(name.place, name.text + " is " + std::string(taken), "choose another name");
         const bool is_axis =
             std::ranges::find(program_.axes, name.text, &ProgramAxis::name) != program_.axes.end();
-        const bool is_size = std::ranges::find(program_.sizes, name.text) != program_.sizes.end();
-        if (is_axis || is_size || program_.array_named(name.text) >= 0)
+        if (is_size(name.text))
+            throw program_error(name.place, name.text + " is a size already", "choose another name");
+        if (is_axis || program_.array_named(name.text) >= 0)
             throw program_error(name.place, name.text + " is declared already", "choose another name");
+    }
+
+    bool is_size(const std::string& name) const {
+        return std::ranges::find(program_.sizes, name) != program_.sizes.end();
     }
 
     /// An extent may have declared it already.
     void declare_size(const ProgramToken& name) {
-        if (std::ranges::find(program_.sizes, name.text) != program_.sizes.end()) return;
+        if (is_size(name.text)) return;
         check_new(name);
         program_.sizes.push_back(name.text);
     }

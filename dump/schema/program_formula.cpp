@@ -31,9 +31,9 @@ constexpr std::array<FunctionName, 15> functions = {{{ProgramFunction::exp, "exp
                                                      {ProgramFunction::round, "round"},
                                                      {ProgramFunction::trunc, "trunc"}}};
 
-constexpr std::array<std::string_view, 20> words = {
-    "axes", "sizes", "input", "stage", "output", "where", "else", "and", "or",  "not",
-    "inf",  "from",  "over",  "by",    "scale",  "in",    "sum",  "max", "min", "between"};
+constexpr std::array<std::string_view, 18> words = {"axes", "sizes", "input", "stage", "output", "where",
+                                                    "else", "and",   "or",    "not",   "inf",    "from",
+                                                    "over", "by",    "sum",   "max",   "min",    "between"};
 
 struct Sign {
     std::string_view text;
@@ -429,6 +429,9 @@ int ProgramFormulaReader::element(int array, const ProgramToken& word) {
             throw program_error(state.place, "'" + shortened(state.text) + "' is no state",
                                 "write before, after or last");
         node.says_state = true;
+        if (token().is("["))
+            throw program_error(token().place, "indices stand behind the state",
+                                "write " + word.text + "[...]." + state.text);
         if (passes("(")) {
             if (node.state == ProgramState::last)
                 throw program_error(state.place, "the last state is of no block", "leave the index out");

@@ -245,6 +245,14 @@ std::string place_text(const Program& program, int stage, const ProgramElement& 
     return fmt::format("{} after block {} of {}", text, element.block, program.axes[std::size_t(over)].name);
 }
 
+std::string expected_text(Dtype dtype, double expected, double tolerance) {
+    if (dtype == Dtype::f32 || !std::isfinite(expected) || !std::isfinite(tolerance))
+        return fmt::format("{:.9g} +- {:.3g}", expected, tolerance);
+    const std::string_view type = dtype_info(dtype).name;
+    if (tolerance == 0) return fmt::format("{:.9g} ({})", expected, type);
+    return fmt::format("{:.9g} to {:.9g} ({})", expected - tolerance, expected + tolerance, type);
+}
+
 std::string verdict_line(const Program& program, const ProgramReport& report) {
     if (report.first_wrong < 0) return "match";
     const ProgramArray& array = program.array(report.first_wrong);
@@ -322,10 +330,11 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
     if (report.first_wrong < 0) return text + verdict_line(program, report) + "\n";
     const StageVerdict& wrong = report.verdict_of(report.first_wrong);
     for (const ProgramElement& element : wrong.worst)
-        text += fmt::format("{}{}: {}, expected {:.9g} +- {:.3g}\n", program.array(wrong.stage).name,
-                            place_text(program, wrong.stage, element),
-                            nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
-                            element.expected, element.tolerance);
+        text +=
+            fmt::format("{}{}: {}, expected {}\n", program.array(wrong.stage).name,
+                        place_text(program, wrong.stage, element),
+                        nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
+                        expected_text(program.array(wrong.stage).dtype, element.expected, element.tolerance));
     text += found_text(program, found, "instead");
     for (const FoundMistakes& other : found.then) {
         if (other.mistakes.empty() && other.wrong_where.empty() && !other.besides) continue;

@@ -135,6 +135,9 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
 /// "[1, 17, 3] after block 2 of k"
 std::string place_text(const Program& program, int stage, const ProgramElement& element);
 
+/// "3.25 +- 1.5e-06"; of what is stored in a narrower type the numbers of it that are right: "3.25 (bf16)", "3.234375 to 3.25 (bf16)".
+std::string expected_text(Dtype dtype, double expected, double tolerance);
+
 /// One sentence: which stage is the first wrong one, or that nothing diverges. The last line of every report.
 std::string verdict_line(const Program& program, const ProgramReport& report);
 

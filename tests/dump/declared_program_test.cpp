@@ -22,6 +22,34 @@ stage  y[b, n, m]: bf16 = silu(acc + bias)
 output y
 )";
 
+/// What is said of a text that is none, with where it is.
+std::string said_of_text(const std::string& text) {
+    try {
+        parse_program(text);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Program, NamesMayBeWordsThatOnlyStandBehindSomething) {
+    const Program program = parse_program(
+        "axes i: n\ninput scale; in[i]: f16 scale of_in[i]\nstage y[i] = sum(i: in * of_in * scale) in "
+        "fma_f32\noutput y");
+    ASSERT_EQ(program.arrays.size(), 4);
+    EXPECT_EQ(program.array(0).name, "scale");
+    EXPECT_EQ(program_text(program, program.array(3).value), "sum(i: in * of_in * scale)");
+}
+
+TEST(Program, SaysWhatToDoInstead) {
+    const std::string stage = "\nstage y over i = y + sum(i: x)\n";
+    EXPECT_NE(said_of_text("axes i: n by 8\ninput x[i]" + stage + "stage z[i] = y.last[i]\noutput z")
+                  .find("y[...].last"),
+              std::string::npos);
+    EXPECT_NE(said_of_text("axes i: n\nsizes n\ninput x[i]\nstage z[i] = x\noutput z").find("leave it out"),
+              std::string::npos);
+}
+
 TEST(Program, DeclaresAxesInputsAndStages) {
     const Program program = parse_program(gemm);
     ASSERT_EQ(program.axes.size(), 4);

@@ -45,7 +45,7 @@ void describe(App& app, const StageElement& element, Dtype dtype) {
     value_line(app, "finding", std::string(found.word), found.colour);
     if (is_stored)
         value_line(app, "dumped", nobody_wrote(element.got) ? "no thread wrote it" : digits_of(element.got));
-    value_line(app, "expected", fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
+    value_line(app, "expected", expected_text(dtype, element.expected, element.tolerance));
     if (!is_stored || element.finding == ProgramFinding::left_out) return;
     value_line(app, "difference", value_text(element, Quantity::difference, dtype));
     value_line(app, "over budget", value_text(element, Quantity::over_budget, dtype), found.colour);
