@@ -270,6 +270,7 @@ class MistakeSearch {
             found.saved = bits_of_second;
         mistake.explained = 1 - double(otherwise + apart) / all;
         mistake.elements = outcome.right + outcome.wrong + outcome.apart;
+        mistake.open = outcome.open;
         found.left = std::min(most_bits_left, bits_of_element_left * double(otherwise - outcome.open));
         if (mistake.is_none) found.left += bits_of_no_reason;
         take_out_condition(found);

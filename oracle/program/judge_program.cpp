@@ -260,6 +260,19 @@ std::string verdict_line(const Program& program, const ProgramReport& report) {
                        program_text(program, array.value));
 }
 
+std::string evidence_text(const ProgramMistake& mistake) {
+    const std::string text = fmt::format("explains {:.4g} % of the elements looked at, the program {:.4g} %",
+                                         100 * mistake.explained, 100 * mistake.healthy);
+    if (mistake.open == 0) return text;
+    return text + fmt::format("; {:.4g} % it reads beyond an array, where nobody knows what stands",
+                              100 * double(mistake.open) / double(mistake.elements));
+}
+
+bool is_mostly_open(const ProgramMistake& mistake) {
+    constexpr double most_unknown = 0.25;
+    return double(mistake.open) > most_unknown * double(mistake.elements);
+}
+
 std::string_view word_of_wrong(const FoundMistakes& found) {
     return found.wrong_is_none ? "infinite, or no number," : "wrong";
 }
@@ -277,14 +290,16 @@ namespace {
 std::string found_text(const Program& program, const FoundMistakes& found, std::string_view heading) {
     std::string text;
     for (const ProgramMistake& mistake : found.mistakes) {
-        text += fmt::format("{}: {}{}{}{}\n", found.mistakes.size() > 1 ? "one of these" : heading,
+        text += fmt::format("{}: {}{}{}{}\n",
+                            found.mistakes.size() > 1 ? "one of these"
+                            : is_mostly_open(mistake) ? "perhaps"
+                                                      : heading,
                             program.array(mistake.stage).name, mistake.is_start ? " " : " = ",
                             mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
         const std::vector<ChangedSlot> slots = slots_of(found, mistake);
         if (!slots.empty())
             text += fmt::format("  it {}\n  look at: {}\n", said_of(slots), look_at_of(slots));
-        text += fmt::format("  explains {:.4g} % of the elements looked at, the program {:.4g} %\n",
-                            100 * mistake.explained, 100 * mistake.healthy);
+        text += "  " + evidence_text(mistake) + "\n";
     }
     if (found.besides)
         text += fmt::format(

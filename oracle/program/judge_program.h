@@ -67,14 +67,16 @@ struct StageFormula {
 
 /// What a kernel computed in place of a formula, so that what it stored is as expected.
 struct ProgramMistake {
-    int stage = -1;                ///< array: whose formula it is
-    std::string slot{};            ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
-    std::string becomes{};         ///< the formula that explains it
-    std::string where{};           ///< condition that the elements meet in which it is so; empty: in all
-    std::int64_t elements = 0;     ///< looked at
-    double explained = 0;          ///< share of the elements looked at that are as expected by it
-    double healthy = 0;            ///< share that is as expected by the program
-    double bits = 0;               ///< length of the description
+    int stage = -1;             ///< array: whose formula it is
+    std::string slot{};         ///< what stands otherwise in it: "index", "factor", "term", "guard", ...
+    std::string becomes{};      ///< the formula that explains it
+    std::string where{};        ///< condition that the elements meet in which it is so; empty: in all
+    std::int64_t elements = 0;  ///< looked at
+    double explained = 0;       ///< share of the elements looked at that are as expected by it
+    std::int64_t open =
+        0;               ///< of these elements, that it reads beyond an array, where nobody knows what stands
+    double healthy = 0;  ///< share that is as expected by the program
+    double bits = 0;     ///< length of the description
     bool is_none = false;          ///< what is stored is no number by it
     bool is_known = false;         ///< kernels are known to do it
     bool is_part = false;          ///< it explains a part of what is wrong
@@ -111,6 +113,11 @@ struct FoundMistakes {
 
 /// What the elements are that meet `wrong_where`.
 std::string_view word_of_wrong(const FoundMistakes& found);
+
+/// "explains 50 % of the elements looked at, the program 0 %", and of how many nobody knows.
+std::string evidence_text(const ProgramMistake& mistake);
+/// So many that what explains the others is no more than likely.
+bool is_mostly_open(const ProgramMistake& mistake);
 
 /// What of its formula is otherwise; none where nothing but its places are known.
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake);

@@ -3,8 +3,10 @@
 #include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "oracle/program/formula_samples.h"
+#include "oracle/program/place_index.h"
 
 namespace tilescope {
 
@@ -68,6 +70,14 @@ bool PlaceSum::is_block_long(std::size_t k) const {
            std::abs(factors_[k]) == call_.blocks[std::size_t(numbers_[k].axis)];
 }
 
+/// Transposed tiles leave a size less one.
+int PlaceSum::factor_node(ProgramBuilder& build, std::int64_t factor) const {
+    constexpr std::int64_t least_told = 4;
+    const std::map<std::int64_t, int> sizes = named_sizes(call_, build);
+    const auto size = factor < least_told ? sizes.end() : sizes.find(factor + 1);
+    return size == sizes.end() ? build.whole(factor) : build.moved(size->second, -1);
+}
+
 int PlaceSum::node(ProgramBuilder& build, int to) const {
     for (std::size_t k = 0; k < terms(); ++k) {
         const std::int64_t factor = factors_[k];
@@ -86,7 +96,7 @@ int PlaceSum::node(ProgramBuilder& build, int to) const {
             term = build.of_two(ProgramOp::times, term,
                                 build.program().axes[std::size_t(numbers_[k].axis)].block);
         else if (std::abs(factor) != 1)
-            term = build.of_two(ProgramOp::times, build.whole(std::abs(factor)), term);
+            term = build.of_two(ProgramOp::times, factor_node(build, std::abs(factor)), term);
         if (to < 0)
             to = factor > 0 ? term : build.of_two(ProgramOp::minus, build.whole(0), term);
         else

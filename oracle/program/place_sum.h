@@ -30,6 +30,7 @@ class PlaceSum {
     std::size_t terms() const { return numbers_.size() + nodes_.size(); }
     double term_at(std::size_t k, const AxisIndices& place) const;
     bool is_index(std::size_t k) const;
+    int factor_node(ProgramBuilder& build, std::int64_t factor) const;
     bool is_block_long(std::size_t k) const;
 
     const ProgramCall& call_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "oracle/program/place_index.h"
 #include "oracle/program/place_sum.h"
 #include "oracle/program/solved.h"
 #include "oracle/program/votes.h"
@@ -24,6 +25,7 @@ constexpr std::size_t most_permuted = 4;
 constexpr std::ptrdiff_t most_sources = 16;
 constexpr double bits_of_layout = 5;
 constexpr double bits_of_turn = 6;
+constexpr double bits_of_index = 2;
 
 /// Arrays of dimensions in another order, and numbers that are off by what an index
 /// makes of them.
@@ -39,10 +41,13 @@ class FlatReads {
         std::vector<std::size_t> order(read_.list.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
         const int right = address_of(order);
-        while (order.size() <= most_permuted && std::ranges::next_permutation(order).found)
-            offer(
-                address_of(order), [&](const NodeSample& sample) { return address_at(order, sample.index); },
-                bits_of_layout);
+        while (order.size() <= most_permuted && std::ranges::next_permutation(order).found) {
+            const auto address = [&](const NodeSample& sample) { return address_at(order, sample.index); };
+            if (has_shape_in(order))
+                offer(permuted(order), address, bits_of_layout);
+            else
+                offer_flat(address_of(order), address, bits_of_layout);
+        }
         std::ranges::sort(order);
         offer_other_extents(order);
         const std::vector<Vote> votes = shifts(order);
@@ -54,7 +59,7 @@ class FlatReads {
             for (const Expr& expr : expressions_of(*table)) {
                 const int shift = build.index(expr, [&](Coordinate) { return by.node(build); });
                 if (shift < 0) continue;
-                offer(
+                offer_flat(
                     build.of_two(ProgramOp::plus, right, shift),
                     [&](const NodeSample& sample) {
                         return address_at(order, sample.index) +
@@ -63,11 +68,12 @@ class FlatReads {
                     bits_of_layout + bits_of_expression(expr));
             }
         }
+        offer_indices(votes);
         offer_sums(order, right, votes);
         // Around the end of the array.
         for (const std::int64_t shift : {std::int64_t{1}, size_of(input_) - 1}) {
             const int all = build.whole(size_of(input_));
-            offer(
+            offer_flat(
                 build.of_two(ProgramOp::rest, build.moved(right, shift), all),
                 [&](const NodeSample& sample) {
                     return (address_at(order, sample.index) + shift) % size_of(input_);
@@ -77,13 +83,80 @@ class FlatReads {
     }
 
  private:
+    /// The dimensions are as long in this order.
+    bool has_shape_in(const std::vector<std::size_t>& order) const {
+        for (std::size_t k = 0; k < order.size(); ++k)
+            if (input_.shape[order[k]] != input_.shape[k]) return false;
+        return true;
+    }
+
+    int permuted(const std::vector<std::size_t>& order) {
+        ProgramNode read = read_;
+        for (std::size_t k = 0; k < order.size(); ++k) read.list[k] = read_.list[order[k]];
+        return offers_.build().add(std::move(read));
+    }
+
+    /// Each index by itself, where all of them are made of axes and a size: `L[t / chunk * chunk + c, t % chunk]`.
+    void offer_indices(const std::vector<Vote>& votes) {
+        const ProgramCall& call = offers_.samples().call();
+        const std::vector<PlaceIndex> known = place_indices(call, offers_.build(), of_.axes);
+        std::vector<PlaceIndex> indices;
+        double bits = 0;
+        for (std::size_t k = 0; k < read_.list.size(); ++k) {
+            const auto found =
+                std::ranges::find_if(known, [&](const PlaceIndex& one) { return is_voted(votes, k, one); });
+            if (found == known.end()) return;
+            indices.push_back(*found);
+            bits += bits_of_index + found->bits();
+        }
+        ProgramNode read = read_;
+        for (std::size_t k = 0; k < indices.size(); ++k) read.list[k] = indices[k].node(offers_.build());
+        offer(
+            offers_.build().add(std::move(read)),
+            [&](const NodeSample& sample) {
+                std::int64_t address = 0;
+                for (std::size_t k = 0; k < indices.size(); ++k) {
+                    const std::int64_t index = indices[k].at(sample.at);
+                    if (index >= input_.shape[k]) return std::int64_t{-1};
+                    address = address * input_.shape[k] + index;
+                }
+                return address;
+            },
+            bits);
+    }
+
+    /// Whether nearly all places that vote for one element alone have this index of it.
+    bool is_voted(const std::vector<Vote>& votes, std::size_t dimension, const PlaceIndex& index) const {
+        std::int64_t inner = 1;
+        for (std::size_t k = dimension + 1; k < input_.shape.size(); ++k) inner *= input_.shape[k];
+        std::int64_t asked = 0;
+        std::int64_t others = 0;
+        for (const Vote& vote : votes) {
+            if (vote.indices.size() != 1) continue;
+            ++asked;
+            const std::int64_t element = vote.indices.front() + declared_address(vote.at);
+            if (element / inner % input_.shape[dimension] != index.at(vote.at)) ++others;
+            if (double(others) > unexplained_share * double(votes.size())) return false;
+        }
+        return asked >= 2 * fewest_places;
+    }
+
+    std::int64_t declared_address(const AxisIndices& at) const {
+        const ProgramCall& call = offers_.samples().call();
+        const std::vector<std::int64_t> axes(at.begin(), at.begin() + std::ptrdiff_t(call.extents.size()));
+        std::int64_t address = 0;
+        for (std::size_t k = 0; k < read_.list.size(); ++k)
+            address = address * input_.shape[k] + whole_at(call, read_.list[k], axes).value_or(0);
+        return address;
+    }
+
     /// Numbers that are off by a sum of several, as with another leading dimension.
     void offer_sums(const std::vector<std::size_t>& order, int right, const std::vector<Vote>& votes) {
         const auto sum =
             PlaceSum::fitted(offers_.samples().call(), votes,
                              summands(offers_.program(), of_.axes, of_.by_block), indices_of_several());
         if (!sum) return;
-        offer(
+        offer_flat(
             sum->node(offers_.build(), right),
             [&](const NodeSample& sample) { return address_at(order, sample.index) + sum->at(sample.at); },
             bits_of_layout + sum->bits());
@@ -110,7 +183,7 @@ class FlatReads {
                 if (size == input_.shape[k]) continue;
                 std::vector<std::int64_t> shape = input_.shape;
                 shape[k] = size;
-                offer(
+                offer_flat(
                     address_of(order, OtherExtent{k, extent}),
                     [&](const NodeSample& sample) { return address_at(order, sample.index, shape); }, bits);
             }
@@ -161,16 +234,22 @@ class FlatReads {
     }
 
     template <class AddressAt>
-    void offer(int address, const AddressAt& address_at, double bits) {
+    void offer_flat(int address, const AddressAt& address_at, double bits) {
+        ProgramNode flat = read_;
+        flat.is_flat = true;
+        flat.list = {address};
+        offer(offers_.build().add(std::move(flat)), address_at, bits);
+    }
+
+    /// `instead`: what reads the elements of these numbers.
+    template <class AddressAt>
+    void offer(int instead, const AddressAt& address_at, double bits) {
         std::vector<double> values;
         for (const NodeSample& sample : of_.samples) {
             const std::int64_t at = address_at(sample);
             values.push_back(at >= 0 && at < size_of(input_) ? element_of(input_, at) : std::nan(""));
         }
-        ProgramNode flat = read_;
-        flat.is_flat = true;
-        flat.list = {address};
-        offers_.offer(of_, offers_.build().add(std::move(flat)), values, bits, "index");
+        offers_.offer(of_, instead, values, bits, "index");
     }
 
     RewriteOffers& offers_;

@@ -60,6 +60,8 @@ ProgramJson mistake_json(const JudgedProgram& judged, const FoundMistakes& found
             {"where", mistake.where.empty() ? "everywhere" : mistake.where},
             {"explained_before", mistake.healthy},
             {"explained_after", mistake.explained},
+            {"elements", mistake.elements},
+            {"not_determined", mistake.open},
             {"bits", mistake.bits}};
 }
 

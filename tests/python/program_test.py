@@ -198,6 +198,30 @@ class ProgramTest(unittest.TestCase):
                 self.assertLessEqual({mistake.becomes for mistake in report.mistakes}, may_be_told, report.text)
         self.assertIn("y is infinite, or no number, where m % 4 == 3, and right elsewhere", report.text)
 
+    def test_tiles_that_are_transposed_are_told_by_their_indices(self):
+        """Chunks that are no axis: rows of a matrix are counted through all of them."""
+        random = np.random.default_rng(9)
+        tiles, k = random.standard_normal((64, 16)).astype(np.float32), random.standard_normal((64, 24)).astype(np.float32)
+        plain = np.concatenate([tiles[s : s + 16] @ k[s : s + 16] for s in range(0, 64, 16)])
+        transposed = np.concatenate([tiles[s : s + 16].T @ k[s : s + 16] for s in range(0, 64, 16)])
+        for text, y, said in [("L", transposed, "L[t / chunk * chunk + c, t % chunk]"), ("L[t / chunk * chunk + c, t % chunk]", plain, "L[t, c]")]:
+            with self.subTest(text=text):
+                program = tilescope.Program(f"""
+                    axes   t: tokens; c: chunk; d: dim
+                    input  L[t, c]; k[t, d]
+                    stage  y[t, d] = sum(c: {text} * k[t / chunk * chunk + c, d])
+                    output y""")
+                report = program.judge({"L": tiles, "k": k}, {"y": y})
+                self.assertEqual([mistake.becomes for mistake in report.mistakes], [f"sum(c: {said} * k[t / chunk * chunk + c, d])"], report.text)
+
+    def test_what_is_half_beyond_an_array_is_no_more_than_likely(self):
+        random = np.random.default_rng(10)
+        x, beyond = (random.standard_normal((64, 8)).astype(np.float32) for _ in range(2))
+        y = np.concatenate([x[::2], beyond[:32]])
+        report = tilescope.Program("axes n: rows; d: dim\ninput x[n, d]\nstage y[n, d] = x\noutput y").judge({"x": x}, {"y": y})
+        self.assertIn("perhaps: y = x[2 * n, d]", report.text)
+        self.assertNotIn("instead:", report.text)
+
     def test_each_wrong_stage_that_none_leads_to_is_explained(self):
         x = np.random.default_rng(5).standard_normal((24, 16)).astype(np.float32)
         program = tilescope.Program("""

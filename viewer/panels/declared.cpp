@@ -111,7 +111,12 @@ void list_worst(App& app, const StageValues& values) {
 }
 
 void draw_mistake(App& app, const MistakeWords& mistake, bool alone) {
-    wrapped(app, (alone ? "instead: " : "one of these: ") + mistake.instead, colours::bad);
+    wrapped(app,
+            (!alone               ? "one of these: "
+             : mistake.is_perhaps ? "perhaps: "
+                                  : "instead: ") +
+                mistake.instead,
+            colours::bad);
     if (!mistake.says.empty()) wrapped(app, "it " + mistake.says);
     if (!mistake.look_at.empty()) wrapped(app, "look at: " + mistake.look_at, colours::accent);
     wrapped(app, mistake.evidence, colours::dim);

@@ -35,13 +35,13 @@ MistakeWords words_of(const Program& program, const FoundMistakes& found, const 
             : assigned(program, mistake.stage, false, program_text(program, array.value));
     words.instead = assigned(program, mistake.stage, mistake.is_start, mistake.becomes);
     if (!mistake.where.empty()) words.instead += ", where " + mistake.where;
+    words.is_perhaps = is_mostly_open(mistake);
     const std::vector<ChangedSlot> slots = slots_of(found, mistake);
     if (!slots.empty()) {
         words.says = said_of(slots);
         words.look_at = look_at_of(slots);
     }
-    words.evidence = fmt::format("explains {:.4g} % of the elements looked at, the program {:.4g} %",
-                                 100 * mistake.explained, 100 * mistake.healthy);
+    words.evidence = evidence_text(mistake);
     return words;
 }
 

@@ -16,6 +16,7 @@ struct MistakeWords {
     std::string says{};     ///< "leaves out terms of its sum"; empty where only its places are known
     std::string look_at{};  ///< the same
     std::string evidence{};
+    bool is_perhaps = false;  ///< of much that it says nobody knows
 };
 /// The best first; none before they were searched.
 std::vector<MistakeWords> mistakes_of(const Document& document);
