@@ -40,6 +40,7 @@
 #include <type_traits>
 
 #include "dump/hook/program.h"
+#include "dump/hook/program_source.h"
 
 // What a kernel computes, under a name: gemm::text() is the text, with hooks and without.
 #define TILESCOPE_PROGRAM(name, ...)                                               \
@@ -59,11 +60,17 @@
     TILESCOPE_PROGRAM_STAGE(name).number, TILESCOPE_PROGRAM_STAGE(name).dims
 #define TILESCOPE_PROGRAM_DECLARED(stage) \
     static_assert(TILESCOPE_PROGRAM_STAGE(stage).is_declared(), "the program declares no stage " #stage)
+#define TILESCOPE_PROGRAM_NOTE(stage)                                                 \
+    ::tilescope::hook_program_note<TILESCOPE_PROGRAM_STAGE(stage).number,             \
+                                   ::tilescope::hook_program_id(__FILE__, __LINE__)>( \
+        tilescope_program,                                                            \
+        __FILE__ + std::integral_constant<int, ::tilescope::hook_file_begin(__FILE__)>::value, __LINE__)
 #define TILESCOPE_PROGRAM_VALUE(stage, indices, value)                     \
     do {                                                                   \
         TILESCOPE_PROGRAM_DECLARED(stage);                                 \
         ::tilescope::hook_program_value<TILESCOPE_PROGRAM_NUMBERS(stage)>( \
             tilescope_program, ::tilescope::hook_indices indices, value);  \
+        TILESCOPE_PROGRAM_NOTE(stage);                                     \
     } while (false)
 #define TILESCOPE_PROGRAM_TILE(stage, indices, rows, cols, data, ld, thread, threads)                  \
     do {                                                                                               \
@@ -71,6 +78,7 @@
         ::tilescope::hook_program_tile<TILESCOPE_PROGRAM_NUMBERS(stage)>(                              \
             tilescope_program, ::tilescope::hook_indices indices, int(rows), int(cols), data, int(ld), \
             int(thread), int(threads));                                                                \
+        TILESCOPE_PROGRAM_NOTE(stage);                                                                 \
     } while (false)
 // The places come last: their commas need no parentheses.
 #define TILESCOPE_PROGRAM_FRAGMENT(stage, indices, values, ...)                         \
@@ -79,6 +87,7 @@
         TILESCOPE_PROGRAM_DECLARED(stage);                                              \
         ::tilescope::hook_program_fragment<TILESCOPE_PROGRAM_NUMBERS(stage), false>(    \
             tilescope_program, ::tilescope::hook_indices indices, values, __VA_ARGS__); \
+        TILESCOPE_PROGRAM_NOTE(stage);                                                  \
     } while (false)
 // A number for each row of a fragment, in the stage's last dimension: MmaRowCopies{row, lane}.
 #define TILESCOPE_PROGRAM_ROWS(stage, indices, values, ...)                             \
@@ -87,6 +96,7 @@
         TILESCOPE_PROGRAM_DECLARED(stage);                                              \
         ::tilescope::hook_program_fragment<TILESCOPE_PROGRAM_NUMBERS(stage), true>(     \
             tilescope_program, ::tilescope::hook_indices indices, values, __VA_ARGS__); \
+        TILESCOPE_PROGRAM_NOTE(stage);                                                  \
     } while (false)
 
 #else

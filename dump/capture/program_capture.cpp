@@ -166,6 +166,7 @@ void ProgramCapture::Impl::take_hooks() {
         tensor.bits.resize(std::size_t(stage.elements()) * sizeof(std::uint32_t));
         memory->read(offsets[i], tensor.bits);
         tensor.conflicts = std::int64_t(rooms[std::size_t(stage.number)].conflicts);
+        tensor.hooks = hooks_of(rooms[std::size_t(stage.number)]);
         const std::string& name = program.array(stage.stage).name;
         const std::span words(reinterpret_cast<const std::uint32_t*>(tensor.bits.data()),
                               std::size_t(stage.elements()));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dump/file/attributes.h"
+#include "dump/file/capture.h"
 #include "dump/file/check.h"
 #include "dump/file/layout.h"
 #include "dump/file/metadata.h"
@@ -109,6 +110,7 @@ void read_recorded(const StoredDataset& dataset, ProgramTensor& tensor) {
     if (tensor.conflicts < 0)
         throw Error("conflicts is " + std::to_string(tensor.conflicts), dataset.where,
                     "write how many there were");
+    tensor.hooks = hdf5::read_stage_hooks(dataset.id.get(), dataset.where);
 }
 
 /// Errors: Error for another number of dimensions than the text declares.
@@ -210,7 +212,7 @@ ProgramTensor kept(const ProgramTensor& tensor, const ProgramArray& array, const
                     where, "give it in that type, or declare another");
     std::vector<float> numbers(tensor.bits.size() / std::size_t(dtype_info(tensor.dtype).bytes));
     decode_array(tensor.dtype, tensor.bits, numbers);
-    ProgramTensor wide{Dtype::f32, tensor.shape, {}, tensor.first, tensor.conflicts};
+    ProgramTensor wide{Dtype::f32, tensor.shape, {}, tensor.first, tensor.conflicts, tensor.hooks};
     wide.bits.resize(numbers.size() * sizeof(float));
     std::memcpy(wide.bits.data(), numbers.data(), wide.bits.size());
     return wide;
@@ -230,6 +232,7 @@ void write_tensor(hid_t file, const std::string& path, const ProgramTensor& tens
     if (!tensor.first.empty())
         hdf5::write_text(dataset.get(), "first", declarations::list_text(tensor.first));
     if (tensor.conflicts != 0) hdf5::write_integer(dataset.get(), "conflicts", tensor.conflicts);
+    hdf5::write_stage_hooks(dataset.get(), tensor.hooks);
 }
 
 void write_arrays(const hdf5::OutputFile& file, const Program& program, const ArrayGroup& kind,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dump/schema/program.h"
+#include "dump/schema/source_line.h"
 
 namespace tilescope {
 
@@ -19,7 +20,8 @@ struct ProgramInput {
     std::span<const std::byte> bits{};
     /// Of a part of a stage: index of its first element in each dimension, the blocks of a state among them. Empty: the whole stage.
     std::vector<std::int64_t> first{};
-    std::int64_t conflicts = 0;  ///< writes that changed an element already written
+    std::int64_t conflicts = 0;       ///< writes that changed an element already written
+    std::vector<SourceLine> hooks{};  ///< that recorded it
 };
 
 /// A program with the numbers of one call: what a kernel is started with.

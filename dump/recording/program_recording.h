@@ -9,6 +9,7 @@
 #include "dump/recording.h"
 #include "dump/schema/comparison.h"
 #include "dump/schema/dtype.h"
+#include "dump/schema/source_line.h"
 
 namespace tilescope {
 
@@ -19,7 +20,8 @@ struct ProgramTensor {
     std::vector<std::byte> bits{};      ///< row-major, little-endian and packed
     /// Of a stage of which a part was recorded: index of its first element in each dimension; empty: all of it was.
     std::vector<std::int64_t> first{};
-    std::int64_t conflicts = 0;  ///< of a stage: writes that changed an element already written
+    std::int64_t conflicts = 0;       ///< of a stage: writes that changed an element already written
+    std::vector<SourceLine> hooks{};  ///< that recorded it
 
     TILESCOPE_EQUALITY(ProgramTensor);
 };

@@ -38,6 +38,9 @@ std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const 
 /// The sink that a kernel gets, whose rooms were copied to `rooms`.
 ProgramSink program_sink(std::span<const RecordedStage> recorded, ProgramRoom* rooms);
 
+/// Which hooks recorded a stage, in their order.
+std::vector<SourceLine> hooks_of(const ProgramRoom& room);
+
 /// Errors: Error where hooks named a place that the stage does not have; `rooms` as the kernel left them.
 void require_inside(const ProgramCall& call, std::span<const ProgramRoom> rooms);
 

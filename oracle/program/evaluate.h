@@ -47,6 +47,8 @@ class StoredTiles {
     virtual void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const = 0;
     /// Writes of a stage that changed an element already written.
     virtual std::int64_t conflicts(int /*stage*/) const { return 0; }
+    /// That recorded a stage, where it is known.
+    virtual std::vector<SourceLine> hooks(int /*stage*/) const { return {}; }
 };
 
 struct ProgramOptions {

@@ -225,6 +225,7 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
         if (verdict.compared == 0 && verdict.unwritten == 0) continue;
         verdict.stage = i;
         verdict.conflicts = stored.conflicts(i);
+        verdict.hooks = stored.hooks(i);
         is_judged = is_judged || verdict.not_judged < verdict.compared;
         report.stages.push_back(std::move(verdict));
     }
@@ -286,9 +287,24 @@ std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMista
 
 namespace {
 
+/// "acc is hooked at csrc/gemm.cu:61": where what the stage held was recorded; empty: nobody knows.
+std::string hooked_text(const Program& program, const ProgramReport& report, int stage) {
+    const auto verdict = std::ranges::find(report.stages, stage, &StageVerdict::stage);
+    if (verdict == report.stages.end() || verdict->hooks.empty()) return "";
+    constexpr std::size_t most = 3;
+    std::vector<std::string> places;
+    for (const SourceLine& hook : verdict->hooks)
+        if (places.size() < most) places.push_back(to_string(hook));
+    const std::size_t more = verdict->hooks.size() - places.size();
+    return fmt::format("{} is hooked at {}{}", program.array(stage).name, fmt::join(places, ", "),
+                       more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 /// What explains a wrong stage, or where it is wrong.
-std::string found_text(const Program& program, const FoundMistakes& found, std::string_view heading) {
+std::string found_text(const Program& program, const ProgramReport& report, const FoundMistakes& found,
+                       std::string_view heading) {
     std::string text;
+    const std::string hooked = hooked_text(program, report, found.seen_in);
     for (const ProgramMistake& mistake : found.mistakes) {
         text += fmt::format("{}: {}{}{}{}\n",
                             found.mistakes.size() > 1 ? "one of these"
@@ -298,7 +314,8 @@ std::string found_text(const Program& program, const FoundMistakes& found, std::
                             mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
         const std::vector<ChangedSlot> slots = slots_of(found, mistake);
         if (!slots.empty())
-            text += fmt::format("  it {}\n  look at: {}\n", said_of(slots), look_at_of(slots));
+            text += fmt::format("  it {}\n  look at: {}{}{}\n", said_of(slots), look_at_of(slots),
+                                hooked.empty() ? "" : "; ", hooked);
         text += "  " + evidence_text(mistake) + "\n";
     }
     if (found.besides)
@@ -308,6 +325,7 @@ std::string found_text(const Program& program, const FoundMistakes& found, std::
     if (!found.wrong_where.empty())
         text += fmt::format("{} is {} where {}, and right elsewhere\n", program.array(found.seen_in).name,
                             word_of_wrong(found), found.wrong_where);
+    if (!hooked.empty() && text.find(hooked) == std::string::npos) text += hooked + "\n";
     const bool is_nothing = found.mistakes.empty() && !found.besides && !found.is_cut_off;
     return is_nothing && found.program ? text + "no formula was found that explains it\n" : text;
 }
@@ -350,10 +368,12 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
                         place_text(program, wrong.stage, element),
                         nobody_wrote(element.got) ? "unwritten" : fmt::format("got {:.9g}", element.got),
                         expected_text(program.array(wrong.stage).dtype, element.expected, element.tolerance));
-    text += found_text(program, found, "instead");
+    FoundMistakes of_first = found;
+    of_first.seen_in = report.first_wrong;
+    text += found_text(program, report, of_first, "instead");
     for (const FoundMistakes& other : found.then) {
         if (other.mistakes.empty() && other.wrong_where.empty() && !other.besides) continue;
-        text += found_text(program, other, "then");
+        text += found_text(program, report, other, "then");
     }
     if (found.is_cut_off || std::ranges::any_of(found.then, &FoundMistakes::is_cut_off))
         text += "the search for a formula that explains it was cut off\n";

@@ -23,6 +23,7 @@ class StoredArrays final : public StoredTiles {
     bool has(int stage) const override { return arrays_[std::size_t(stage)].bits.data() != nullptr; }
     void read(const ProgramTile& tile, std::span<double> out, std::span<char> known) const override;
     std::int64_t conflicts(int stage) const override { return arrays_[std::size_t(stage)].conflicts; }
+    std::vector<SourceLine> hooks(int stage) const override { return arrays_[std::size_t(stage)].hooks; }
 
  private:
     const ProgramCall& call_;
@@ -48,7 +49,8 @@ struct StageVerdict {
     /// Nobody wrote it, among those outside unless the kernel may leave it out: where a condition does in the formula, and where a
     /// block changes nothing in a state.
     std::int64_t unwritten = 0;
-    std::int64_t conflicts = 0;  ///< writes that changed an element already written
+    std::int64_t conflicts = 0;       ///< writes that changed an element already written
+    std::vector<SourceLine> hooks{};  ///< that recorded it, where that is known
     /// Nothing can be told: it is computed from NaN, or the tolerance is infinite, or as large as everything that is expected around the element.
     std::int64_t not_judged = 0;
     double largest_difference = 0;

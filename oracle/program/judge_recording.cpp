@@ -14,7 +14,7 @@ namespace {
 std::map<std::string, ProgramInput> views_of(const std::map<std::string, ProgramTensor>& tensors) {
     std::map<std::string, ProgramInput> views;
     for (const auto& [name, tensor] : tensors)
-        views[name] = {tensor.dtype, tensor.shape, tensor.bits, tensor.first, tensor.conflicts};
+        views[name] = {tensor.dtype, tensor.shape, tensor.bits, tensor.first, tensor.conflicts, tensor.hooks};
     return views;
 }
 

@@ -55,6 +55,7 @@ class CheckedTiles final : public StoredTiles {
         tiles_.read(tile, out, known);
     }
     std::int64_t conflicts(int stage) const override { return tiles_.conflicts(stage); }
+    std::vector<SourceLine> hooks(int stage) const override { return tiles_.hooks(stage); }
 
  private:
     const StoredTiles& tiles_;

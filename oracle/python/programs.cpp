@@ -26,29 +26,38 @@ namespace tilescope {
 namespace {
 
 using Bits = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-/// The dtype that the bits stand for, these, and of what hooks recorded the index of the first element and the writes that changed
-/// one.
-using Arrays = std::map<std::string, std::tuple<std::string, Bits, std::vector<std::int64_t>, std::int64_t>>;
+/// The dtype that the bits stand for, these, and of what hooks recorded the index of the first element, the writes that changed one
+/// and the lines of these hooks.
+using Arrays = std::map<std::string, std::tuple<std::string, Bits, std::vector<std::int64_t>, std::int64_t,
+                                                std::vector<std::string>>>;
 
 std::map<std::string, ProgramInput> inputs_of(const Arrays& arrays) {
     std::map<std::string, ProgramInput> inputs;
     for (const auto& [name, array] : arrays) {
-        const auto& [dtype_name, bits, first, conflicts] = array;
+        const auto& [dtype_name, bits, first, conflicts, hooks] = array;
         const std::optional<Dtype> dtype = dtype_from_name(dtype_name);
         if (!dtype) throw Error("'" + dtype_name + "' is no dtype", name, "choose one of FORMAT.md");
         ProgramInput input{
             *dtype, {}, {static_cast<const std::byte*>(bits.data()), bits.nbytes()}, first, conflicts};
+        for (const std::string& hook : hooks)
+            if (const auto line = source_line_from(hook)) input.hooks.push_back(*line);
         for (std::size_t i = 0; i < bits.ndim(); ++i) input.shape.push_back(std::int64_t(bits.shape(i)));
         inputs[name] = std::move(input);
     }
     return inputs;
 }
 
+std::vector<std::string> texts_of(const std::vector<SourceLine>& hooks) {
+    std::vector<std::string> texts;
+    for (const SourceLine& hook : hooks) texts.push_back(to_string(hook));
+    return texts;
+}
+
 std::map<std::string, ProgramTensor> tensors_of(const std::map<std::string, ProgramInput>& inputs) {
     std::map<std::string, ProgramTensor> tensors;
     for (const auto& [name, input] : inputs)
-        tensors[name] = {
-            input.dtype, input.shape, {input.bits.begin(), input.bits.end()}, input.first, input.conflicts};
+        tensors[name] = {input.dtype, input.shape,     {input.bits.begin(), input.bits.end()},
+                         input.first, input.conflicts, input.hooks};
     return tensors;
 }
 
@@ -89,16 +98,29 @@ class ProgramBuffers {
     /// Writes that changed an element already written, in the order of boxes(); `tables` as the kernel left them.
     /// Errors: Error where hooks named a place that a stage does not have.
     std::vector<std::int64_t> conflicts(const nb::bytes& tables) const {
-        std::vector<ProgramRoom> rooms(tables.size() / sizeof(ProgramRoom));
-        std::memcpy(rooms.data(), tables.data(), rooms.size() * sizeof(ProgramRoom));
+        const std::vector<ProgramRoom> rooms = rooms_in(tables);
         require_inside(call_, rooms);
         std::vector<std::int64_t> conflicts;
         for (const RecordedStage& stage : recorded_)
             conflicts.push_back(std::int64_t(rooms[std::size_t(stage.number)].conflicts));
         return conflicts;
     }
+    /// The lines of the hooks that recorded each, in the same order.
+    std::vector<std::vector<std::string>> hooks(const nb::bytes& tables) const {
+        const std::vector<ProgramRoom> rooms = rooms_in(tables);
+        std::vector<std::vector<std::string>> hooks;
+        for (const RecordedStage& stage : recorded_)
+            hooks.push_back(texts_of(hooks_of(rooms[std::size_t(stage.number)])));
+        return hooks;
+    }
 
  private:
+    static std::vector<ProgramRoom> rooms_in(const nb::bytes& tables) {
+        std::vector<ProgramRoom> rooms(tables.size() / sizeof(ProgramRoom));
+        std::memcpy(rooms.data(), tables.data(), rooms.size() * sizeof(ProgramRoom));
+        return rooms;
+    }
+
     Program program_;
     ProgramCall call_;
     std::vector<RecordedStage> recorded_;
@@ -120,7 +142,7 @@ struct Held {
     std::string first_wrong;
     bool is_cut_off = false;
     std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                           double, double>>
+                           double, double, std::vector<std::string>>>
         stages;
     std::vector<std::tuple<std::string, std::string, std::string, std::string, double, double>> mistakes;
 };
@@ -136,7 +158,7 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
     for (const StageVerdict& stage : report.stages)
         held.stages.emplace_back(program.array(stage.stage).name, stage.compared, stage.outside,
                                  stage.unwritten, stage.conflicts, stage.not_judged, stage.largest_difference,
-                                 stage.budget_used);
+                                 stage.budget_used, texts_of(stage.hooks));
     FoundMistakes found;
     if (causes) found = find_all_mistakes(call, arrays, report);
     held.is_cut_off = found.is_cut_off;
@@ -191,7 +213,8 @@ void bind_programs(nb::module_& module) {
         .def("boxes", &ProgramBuffers::boxes)
         .def("tables", &ProgramBuffers::tables)
         .def("sink", &ProgramBuffers::sink)
-        .def("conflicts", &ProgramBuffers::conflicts);
+        .def("conflicts", &ProgramBuffers::conflicts)
+        .def("hooks", &ProgramBuffers::hooks);
 }
 
 }  // namespace tilescope

@@ -48,6 +48,7 @@ ProgramJson stages_json(const JudgedProgram& judged) {
                         {"budget_used", number_json(stage.budget_used)},
                         {"state", to_string(state_of(judged.report, stage))},
                         {"worst", worst_json(std::span(stage.worst).first(shown))}});
+        for (const SourceLine& hook : stage.hooks) json.back()["hooks"].push_back(to_string(hook));
     }
     return json;
 }

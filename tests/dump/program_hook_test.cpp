@@ -146,6 +146,17 @@ TEST(ProgramHook, KeepsThePartThatIsSelected) {
     }
 }
 
+TEST(ProgramHook, SaysWhichLinesRecordedAStage) {
+    LinearRoom room("stage=all,y");
+    play_linear(-1 TILESCOPE_PROGRAM_SINK_ARG(room.sink));
+    const std::vector<SourceLine> of_all = hooks_of(room.rooms[3]);
+    ASSERT_EQ(of_all.size(), 2U) << "two lines, each once";
+    EXPECT_EQ(of_all[1].line, of_all[0].line + 1);
+    EXPECT_TRUE(of_all[0].file.ends_with("dump/program_hook_test.cpp")) << of_all[0].file;
+    EXPECT_EQ(hooks_of(room.rooms[1]).size(), 1U);
+    EXPECT_TRUE(hooks_of(room.rooms[0]).empty()) << "it is not selected";
+}
+
 TEST(ProgramHook, WritesNothingWhereNothingIsSelected) {
     const ProgramSink sink;
     play_linear(-1 TILESCOPE_PROGRAM_SINK_ARG(sink));
@@ -186,8 +197,12 @@ TEST(ProgramHook, PartsOfStagesStandInTheFile) {
     };
     recording.inputs["a"] = {Dtype::f32, {all_rows, all_k}, bytes(room.a)};
     recording.inputs["stages_of"] = {Dtype::f32, {all_cols, all_k}, bytes(room.w)};
-    recording.stages["acc"] = {Dtype::f32, room.stages[0].count, bytes(room.words[0]), room.stages[0].first,
-                               3};
+    recording.stages["acc"] = {Dtype::f32,
+                               room.stages[0].count,
+                               bytes(room.words[0]),
+                               room.stages[0].first,
+                               3,
+                               {{"csrc/linear.cu", 61}, {"csrc/linear.cu", 88}}};
     const std::string path = testing::TempDir() + "program_part.h5";
     write_program_recording(path, recording);
     EXPECT_EQ(read_program_recording(path).stages.at("acc"), recording.stages.at("acc"));

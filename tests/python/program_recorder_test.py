@@ -5,6 +5,7 @@ usage: program_recorder_test.py FOLDER CXX TILE_DIFF   FOLDER holds the package 
 
 import ctypes
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -180,6 +181,25 @@ class ProgramRecorder(unittest.TestCase):
         found = subprocess.run([TILE_DIFF, path], capture_output=True, text=True)
         self.assertEqual(found.returncode, 1, found.stderr)
         self.assertIn(f"elements that no hook wrote: {8 * COLS} of s", found.stdout)
+
+    def test_the_lines_of_hooks_are_said(self):
+        lines = [f"kernel.cpp:{number}" for number, line in enumerate(SOURCE.splitlines(), 1) if "(s, (block" in line]
+        folder = pathlib.Path(self.folder.name).name
+        expected = tuple(f"{folder}/{line}" for line in lines)
+        recorder = self.recorder(stages=["s"])
+        self.play(recorder, twice=1)
+        self.assertEqual(next(stage.hooks for stage in recorder.judge().stages if stage.name == "s"), expected)
+        self.s[1:] += self.s[0]
+        recorder = self.recorder(stages=["s"])
+        self.play(recorder)
+        report = recorder.judge()
+        self.assertIn(f"s is hooked at {expected[0]}\n", report.text)
+        path = pathlib.Path(self.folder.name) / "lines.h5"
+        recorder.save(path)
+        found = subprocess.run([TILE_DIFF, path, "--json", path.with_suffix(".json")], capture_output=True, text=True)
+        self.assertIn(f"s is hooked at {expected[0]}\n", found.stdout)
+        stages = json.loads(path.with_suffix(".json").read_text())["stages"]
+        self.assertEqual([stage.get("hooks") for stage in stages], [[expected[0]], None])
 
     def test_what_cannot_be_meant_is_refused(self):
         for options, words in ((dict(stages=["t"]), "no such stage"), (dict(select="q=1"), "no axis 'q'"),

@@ -41,7 +41,7 @@ def _bits(
     codes_of = codes_of or {}
     numbers = {name: _numbers(name, array, declared.get(name), codes_of.get(name)) for name, array in arrays.items()}
     all_bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in numbers.items()}
-    return {name: (each.dtype, np.asarray(each.bits, order="C"), [], 0) for name, each in all_bits.items()}
+    return {name: (each.dtype, np.asarray(each.bits, order="C"), [], 0, []) for name, each in all_bits.items()}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class StageVerdict:
     not_judged: int  #: nothing can be told of them
     largest_difference: float
     budget_used: float  #: largest difference over its tolerance, of the elements that match
+    hooks: tuple[str, ...]  #: "csrc/gemm.cu:61": the lines that recorded it, where hooks of CUDA kernels did
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Program:
         return ProgramReport(
             held.text,
             held.first_wrong or None,
-            tuple(StageVerdict(*stage) for stage in held.stages),
+            tuple(StageVerdict(*stage, tuple(hooks)) for *stage, hooks in held.stages),
             tuple(Mistake(*mistake) for mistake in held.mistakes),
             held.is_cut_off,
         )
@@ -213,8 +214,9 @@ class ProgramRecorder:
         self.program = program
         self._sizes = sizes
         self._dtypes = dtypes
-        self._inputs = {name: (dtype, bits.copy(), first, conflicts)
-                        for name, (dtype, bits, first, conflicts) in _bits(program, inputs, dtypes).items()}
+        self._inputs = {
+            name: (dtype, bits.copy(), *recorded) for name, (dtype, bits, *recorded) in _bits(program, inputs, dtypes).items()
+        }
         self._like = next((array for array in inputs.values() if hasattr(array, "data_ptr")), None)
         selection = os.environ.get("TILESCOPE_SELECT", "") if select is None else select
         asked = list(program.stages if stages is None else stages)
@@ -256,11 +258,13 @@ class ProgramRecorder:
 
     def _stored(self) -> dict[str, Any]:
         conflicts = [0] * len(self._buffers)
+        hooks: list[list[str]] = [[]] * len(self._buffers)
         if self._tables is not None:
-            conflicts = self._hooks.conflicts(host_array(self._tables).tobytes())
+            tables = host_array(self._tables).tobytes()
+            conflicts, hooks = self._hooks.conflicts(tables), self._hooks.hooks(tables)
         stored = {}
-        for (name, buffer), changed in zip(self._buffers.items(), conflicts):
-            stored[name] = ("f32", host_array(buffer).view(np.uint32), list(self._boxes[name][0]), changed)
+        for (name, buffer), changed, lines in zip(self._buffers.items(), conflicts, hooks):
+            stored[name] = ("f32", host_array(buffer).view(np.uint32), list(self._boxes[name][0]), changed, lines)
         return {**stored, **_bits(self.program, self._outputs, self._dtypes)}
 
     def judge(self, *, causes: bool = True) -> ProgramReport:
