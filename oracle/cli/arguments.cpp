@@ -256,11 +256,19 @@ void declare_asked(CLI::App& app, Arguments& arguments) {
                      "what they lead to and how they are written. The exit code is that of the recording as "
                      "it is")
             ->group(group);
+    CLI::Option* const print =
+        app.add_flag("--print-program", arguments.print_program,
+                     "print the recording's formulas as the text of a declared kernel, which "
+                     "oracle/PROGRAMS.md\n"
+                     "describes, and nothing else; exit code 0")
+            ->group(group);
     for (const char* const option : {"--against", "--report", "--json", "--npy", "--png", "--atol", "--rtol",
                                      "--cause-of", "--baseline", "--write-baseline"}) {
         explain->excludes(option);
         suggest->excludes(option);
+        print->excludes(option);
     }
+    print->excludes("--explain-tolerance", "--suggest");
     suggest->excludes("--replay-out", "--no-causes", "--explain-tolerance");
 }
 

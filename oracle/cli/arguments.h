@@ -36,6 +36,7 @@ struct Arguments {
     bool search_all = false;
     bool same_run = false;
     bool suggest = false;
+    bool print_program = false;
     JudgeOptions judge;
 };
 

@@ -84,6 +84,7 @@ void require_one(const Arguments& arguments, const Look& look = look_at) {
                                                    {"--png", !arguments.png.empty()},
                                                    {"--replay-out", !arguments.replay.empty()},
                                                    {"--explain-tolerance", !arguments.element.empty()},
+                                                   {"--print-program", arguments.print_program},
                                                    {"--suggest", arguments.suggest}};
     for (const auto& [option, given] : of_one)
         if (given && !names_one_file(arguments, look))

@@ -31,6 +31,7 @@
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge/in_every_process.h"
 #include "oracle/judge/share_pieces.h"
+#include "oracle/program/attention.h"
 #include "oracle/ranks/judge_ranks.h"
 #include "oracle/report/npy.h"
 #include "oracle/report/text.h"
@@ -358,12 +359,31 @@ std::string explain_element(const std::string& path, const Arguments& arguments)
     return text;
 }
 
+/// The text, and the sizes that whoever judges by it gives. Errors: Error for what the language has no words for.
+std::string attention_as_program(const std::string& path, const Arguments& arguments) {
+    const std::unique_ptr<Recording> recording = open_declared(path, arguments);
+    const AttentionProgram program = attention_program(*recording);
+    if (!program.text)
+        throw Error("declares what no program says: " + program.why, path,
+                    "see oracle/PROGRAMS.md for what it has no words for");
+    std::string sizes;
+    for (const auto& [name, size] : attention_inputs(*recording).sizes)
+        sizes += fmt::format("{}\"{}\": {}", sizes.empty() ? "" : ", ", name, size);
+    recording->require_unchanged();
+    return fmt::format("# sizes={{{}}}\n{}", sizes, *program.text);
+}
+
 }  // namespace
 
 int answer_question(const std::string& recording, const Arguments& arguments) {
     const bool is_program = holds_program(recording);
     if (is_program) refuse_options_of_attention(recording, arguments);
     if (arguments.suggest) return suggest_arguments(recording, arguments);
+    if (arguments.print_program) {
+        write_to_stdout(readable(is_program ? read_program_text(recording, arguments)
+                                            : attention_as_program(recording, arguments)));
+        return exit_code_of(Came::match);
+    }
     write_to_stdout(readable(is_program ? explain_program_element(recording, arguments)
                                         : explain_element(recording, arguments)));
     return exit_code_of(Came::match);

@@ -69,6 +69,10 @@ JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) 
     return judge_program_recording(found.path, read_declared(found.path, plan.arguments), how);
 }
 
+std::string read_program_text(const std::string& path, const Arguments& arguments) {
+    return read_declared(path, arguments).text;
+}
+
 std::string explain_program_element(const std::string& path, const Arguments& arguments) {
     refuse_options_of_attention(path, arguments);
     const ProgramRecording recording = read_declared(path, arguments);

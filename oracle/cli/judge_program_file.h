@@ -19,6 +19,8 @@ void refuse_options_of_attention(const std::string& path, const Arguments& argum
 /// judge_program_recording().
 JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan);
 
+/// The text of such a file, with what --declare says in it. Errors: the same.
+std::string read_program_text(const std::string& path, const Arguments& arguments);
 /// What --explain-tolerance prints of such a file. Errors: the same, and those of stage_element().
 std::string explain_program_element(const std::string& path, const Arguments& arguments);
 

@@ -52,7 +52,7 @@ int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
     }
     // Of what is judged a closed pipe is an error of the write, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
-    const bool asks = arguments.suggest || !arguments.element.empty();
+    const bool asks = arguments.suggest || arguments.print_program || !arguments.element.empty();
     if (!asks) return run_program([&] { return judge_all(arguments, sharing); });
     if (!is_first) return 0;
     // Who judges with others cannot be copied.
