@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+from delta_programs import DeltaRuleBackward
 from gemm_programs import E2M1, E4M3, F32, BlockScaledGemm, Gemm, GroupedGemm, MxGemm, NvFp4Gemm, encoded, half, normal
 
 
@@ -469,7 +470,7 @@ class Mamba2:
 
 ALL = {kind.__name__: kind() for kind in (
     Gemm, BlockScaledGemm, MxGemm, NvFp4Gemm, GroupedGemm, RmsNorm, LayerNormQuantised, Rotary, QkNormRotary, LinearAttention, DeltaRule,
-    GatedDeltaRule, Mamba2, CrossEntropy, TwoPassSoftmax)}
+    DeltaRuleBackward, GatedDeltaRule, Mamba2, CrossEntropy, TwoPassSoftmax)}
 
 
 def measure(calls):
