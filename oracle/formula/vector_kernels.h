@@ -31,6 +31,8 @@ struct SumBound {
     /// The partial sums within a chunk of terms are bounded by those at its ends plus this share of the
     /// product of its norms: 0.5 bounds the partial sums, 1 bounds the chunk's terms as well.
     double norm_share = 0.5;
+    /// The start is not in the sum, and the bound holds whether a kernel begins with it or adds it at the end.
+    bool start_may_be_last = false;
 };
 
 /// Columns of b as products read them, of VectorKernels::pack.

@@ -18,7 +18,8 @@ constexpr double own_error = 0x1p-48;
 constexpr double flushed = 0x1p-126;
 
 void add_product(View<const double> a, const PackedColumns& b, View<double> sum) {
-    product_with<Bounds::none>(a, nullptr, b, {sum.data, sum.rows, sum.cols, sum.ld}, {}, sum, {});
+    product_with<Keeping<Bounds::none, false>>(a, nullptr, b, {sum.data, sum.rows, sum.cols, sum.ld}, {}, sum,
+                                               {});
 }
 
 void outer_product(const double* a, const double* b, double scale, View<double> product) {
@@ -31,9 +32,10 @@ void outer_product(const double* a, const double* b, double scale, View<double> 
 
 void sum_of_products(View<const double> a, const float* norms, const PackedColumns& b,
                      View<const double> start, const SumBound& bound, View<double> sum, View<double> error) {
-    const auto function =
-        bound.per_root_squares > 0 ? product_with<Bounds::squares> : product_with<Bounds::linear>;
-    function(a, norms, b, start, bound, sum, error);
+    constexpr decltype(&product_with<Keeping<Bounds::linear, false>>) functions[2][2] = {
+        {product_with<Keeping<Bounds::linear, false>>, product_with<Keeping<Bounds::linear, true>>},
+        {product_with<Keeping<Bounds::squares, false>>, product_with<Keeping<Bounds::squares, true>>}};
+    functions[bound.per_root_squares > 0][bound.start_may_be_last](a, norms, b, start, bound, sum, error);
 }
 
 constexpr std::int64_t lanes = 8;

@@ -32,6 +32,7 @@ constexpr int panel_cols = 2 * product_lanes;
 
 using Doubles = double __attribute__((vector_size(8 * product_lanes)));
 using Floats = float __attribute__((vector_size(4 * product_lanes)));
+using PanelFloats = float __attribute__((vector_size(4 * panel_cols)));
 
 template <class Vector, class T>
 Vector load(const T* from) {
@@ -45,13 +46,22 @@ void store(const Vector& vector, T* to) {
     std::memcpy(to, &vector, sizeof(vector));
 }
 
-Floats magnitudes(Floats vector) {
-    using Bits = std::int32_t __attribute__((vector_size(sizeof(Floats))));
-    return Floats(Bits(vector) & 0x7fffffff);
+template <int... lane>
+PanelFloats joined(Floats a, Floats b, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(a, b, lane...);
 }
 
-Floats narrow(Doubles sums) {
-    return __builtin_convertvector(sums, Floats);
+template <int first, int... lane>
+Floats half_of(PanelFloats vector, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(vector, vector, (first + lane)...);
+}
+
+/// Both halves of a panel's columns, as float32.
+PanelFloats magnitudes(Doubles a, Doubles b) {
+    using Bits = std::int32_t __attribute__((vector_size(sizeof(PanelFloats))));
+    const PanelFloats both = joined(__builtin_convertvector(a, Floats), __builtin_convertvector(b, Floats),
+                                    std::make_integer_sequence<int, panel_cols>());
+    return PanelFloats(Bits(both) & 0x7fffffff);
 }
 
 // a b + sum. The build lets the compiler contract nothing.
@@ -66,11 +76,11 @@ Doubles multiply_add(double a, Doubles b, Doubles sum) {
 #endif
 }
 
-Floats multiply_add(float a, Floats b, Floats sum) {
+PanelFloats multiply_add(float a, PanelFloats b, PanelFloats sum) {
 #if defined(__AVX512F__)
-    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum);
+    return _mm512_fmadd_ps(_mm512_set1_ps(a), b, sum);
 #elif defined(__FMA__)
-    return _mm_fmadd_ps(_mm_set1_ps(a), b, sum);
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum);
 #else
     return a * b + sum;
 #endif
@@ -132,7 +142,10 @@ void fill_values(View<const double> b, bool transposed, std::int64_t first, doub
     const std::int64_t cols = rest < panel_cols ? rest : panel_cols;
     if (cols < panel_cols) std::memset(values, 0, sizeof(double) * std::size_t(terms * panel_cols));
     if (!transposed) {
-        for (std::int64_t k = 0; k < terms; ++k)
+        // Of a length that is known: otherwise each is a call.
+        for (std::int64_t k = 0; k < terms && cols == panel_cols; ++k)
+            std::memcpy(values + k * panel_cols, b.data + k * b.ld + first, sizeof(double) * panel_cols);
+        for (std::int64_t k = 0; k < terms && cols < panel_cols; ++k)
             std::memcpy(values + k * panel_cols, b.data + k * b.ld + first,
                         sizeof(double) * std::size_t(cols));
         return;
@@ -192,6 +205,15 @@ struct ProductRows {
     std::int64_t error_ld;
 };
 
+ProductRows rows_behind(ProductRows at, std::int64_t by, std::int64_t terms) {
+    at.a += by * at.a_ld;
+    if (at.norms != nullptr) at.norms += by * chunks_of(terms);
+    if (at.start != nullptr) at.start += by * at.start_ld;
+    at.sum += by * at.sum_ld;
+    if (at.error != nullptr) at.error += by * at.error_ld;
+    return at;
+}
+
 Doubles start_of(const ProductRows& at, int row, int vector, std::int64_t cols) {
     if (at.start == nullptr) return Doubles{};
     const double* from = at.start + row * at.start_ld;
@@ -201,28 +223,34 @@ Doubles start_of(const ProductRows& at, int row, int vector, std::int64_t cols) 
     return load<Doubles>(whole + vector * product_lanes);
 }
 
-/// A row of sums, and what their partial sums add up to.
-template <Bounds bounds>
+/// What partial sums of a row add up to. float32 is precise enough for bounds.
+struct PartialSums {
+    PanelFloats before;  ///< |sum| before the chunk
+    PanelFloats linear;
+    PanelFloats squares;
+};
+
+/// A row of sums.
 struct RowSums {
     Doubles sum[2];
-    // float32 is precise enough for bounds.
-    Floats before[2];  ///< |sum| before the chunk
-    Floats linear[2];
-    Floats squares[2];
+    PartialSums own;
+    PartialSums begun;  ///< of the same with the start before the first term, where it may come first or last
+};
+
+/// What a product keeps of its partial sums: `either`: of those with and without the start.
+template <Bounds bounds_, bool either_>
+struct Keeping {
+    static constexpr Bounds bounds = bounds_;
+    static constexpr bool either = either_;
 };
 
 template <Bounds bounds>
-void add_bounds(const float* col_norms, float row_norm, float terms, RowSums<bounds>& row) {
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-        const Floats after = magnitudes(narrow(row.sum[v]));
-        const Floats most = row.before[v] > after ? row.before[v] : after;
-        const Floats partial = multiply_add(row_norm, load<Floats>(col_norms + v * product_lanes), most);
-        row.before[v] = after;
-        row.linear[v] = multiply_add(terms, partial, row.linear[v]);
-        if constexpr (bounds == Bounds::squares)
-            row.squares[v] = multiply_add(terms, partial * partial, row.squares[v]);
-    }
+void add_bounds(PanelFloats col_norms, float row_norm, float terms, PanelFloats after, PartialSums& of) {
+    const PanelFloats most = of.before > after ? of.before : after;
+    const PanelFloats partial = multiply_add(row_norm, col_norms, most);
+    of.before = after;
+    of.linear = multiply_add(terms, partial, of.linear);
+    if constexpr (bounds == Bounds::squares) of.squares = multiply_add(terms, partial * partial, of.squares);
 }
 
 /// The first `cols` of a panel's columns.
@@ -236,19 +264,14 @@ void put(const Doubles (&values)[2], std::int64_t cols, double* to) {
 }
 
 /// A kernel may add the terms from the last to the first: of one sign, no partial sum is then larger than the start or the sum.
-/// The start is read again: kept through the chunks it would take their registers.
 template <Bounds bounds>
-void add_reversed(const ProductRows& at, int i, std::int64_t cols, float terms, RowSums<bounds>& row) {
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-        const Floats start = magnitudes(narrow(start_of(at, i, v, cols)));
-        const Floats most = start > row.before[v] ? start : row.before[v];
-        const Floats linear = terms * most;
-        row.linear[v] = row.linear[v] > linear ? row.linear[v] : linear;
-        if constexpr (bounds == Bounds::squares) {
-            const Floats squares = linear * most;
-            row.squares[v] = row.squares[v] > squares ? row.squares[v] : squares;
-        }
+void add_reversed(float terms, PanelFloats start, PartialSums& of) {
+    const PanelFloats most = start > of.before ? start : of.before;
+    const PanelFloats linear = terms * most;
+    of.linear = of.linear > linear ? of.linear : linear;
+    if constexpr (bounds == Bounds::squares) {
+        const PanelFloats squares = linear * most;
+        of.squares = of.squares > squares ? of.squares : squares;
     }
 }
 
@@ -262,41 +285,85 @@ Doubles smaller_bound(Doubles certain, Floats squares, double per_root_squares) 
     return certain;
 }
 
-template <Bounds bounds>
-[[gnu::always_inline]] inline void finish_row(const RowSums<bounds>& row, const SumBound& bound,
-                                              std::int64_t cols, double* sum, double* error) {
-    Doubles value[2];
-    Doubles total[2];
-    for (int v = 0; v < 2; ++v) {
-        value[v] = row.sum[v] * bound.scale;
-        if constexpr (bounds == Bounds::none) continue;
-        Doubles rounding = bound.per_partial_sum * __builtin_convertvector(row.linear[v], Doubles);
-        if constexpr (bounds == Bounds::squares)
-            rounding = smaller_bound(rounding, row.squares[v], bound.per_root_squares);
-        const Doubles magnitude = value[v] < 0 ? -value[v] : value[v];
-        total[v] = rounding + bound.per_value * magnitude + bound.constant;
-    }
-    put(value, cols, sum);
-    if constexpr (bounds != Bounds::none) put(total, cols, error);
+/// What the partial sums allow, and the oracle's own roundings of a value.
+template <Bounds bounds, int v>
+Doubles total_of(const PartialSums& of, Doubles value, const SumBound& bound) {
+    constexpr std::make_integer_sequence<int, product_lanes> lanes_of_half;
+    const Floats linear = half_of<v * product_lanes>(of.linear, lanes_of_half);
+    Doubles rounding = bound.per_partial_sum * __builtin_convertvector(linear, Doubles);
+    if constexpr (bounds == Bounds::squares)
+        rounding = smaller_bound(rounding, half_of<v * product_lanes>(of.squares, lanes_of_half),
+                                 bound.per_root_squares);
+    const Doubles magnitude = value < 0 ? -value : value;
+    return rounding + bound.per_value * magnitude + bound.constant;
 }
 
-template <int rows, Bounds bounds>
-void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, const SumBound& bound) {
-    RowSums<bounds> row[rows];
+/// Terms that are summed before other rows and columns are: a panel of them stays in the nearest cache.
+constexpr std::int64_t terms_at_once = 256;
+constexpr std::int64_t rows_at_once = 64;
+
+/// Which terms of a sum are taken now, and the sums between one part of them and the next: [rows] of a panel.
+struct TermRange {
+    std::int64_t first;
+    std::int64_t end;
+    std::int64_t all;
+    RowSums* between;
+};
+
+template <class Keep>
+[[gnu::always_inline]] inline void begin_row(const ProductRows& at, const Panel& panel,
+                                             const TermRange& range, int i, RowSums& row) {
+    if (range.first > 0) {
+        row = range.between[i];
+        return;
+    }
+    const Doubles start[2] = {start_of(at, i, 0, panel.cols), start_of(at, i, 1, panel.cols)};
+    row.sum[0] = Keep::either ? Doubles{} : start[0];
+    row.sum[1] = Keep::either ? Doubles{} : start[1];
+    row.own.before = magnitudes(row.sum[0], row.sum[1]);
+    row.begun.before = magnitudes(start[0], start[1]);
+    row.own.linear = row.own.squares = row.begun.linear = row.begun.squares = PanelFloats{};
+}
+
+template <class Keep>
+[[gnu::always_inline]] inline void finish_row(const ProductRows& at, const Panel& panel,
+                                              const SumBound& bound, int i, std::int64_t terms,
+                                              RowSums& row) {
+    const Doubles value[2] = {row.sum[0] * bound.scale, row.sum[1] * bound.scale};
+    put(value, panel.cols, at.sum + i * at.sum_ld);
+    if constexpr (Keep::bounds == Bounds::none) return;
+    const Doubles start[2] = {start_of(at, i, 0, panel.cols), start_of(at, i, 1, panel.cols)};
+    const PanelFloats magnitude = magnitudes(start[0], start[1]);
+    add_reversed<Keep::bounds>(float(terms), Keep::either ? PanelFloats{} : magnitude, row.own);
+    Doubles total[2] = {total_of<Keep::bounds, 0>(row.own, value[0], bound),
+                        total_of<Keep::bounds, 1>(row.own, value[1], bound)};
+    if constexpr (Keep::either) {
+        add_reversed<Keep::bounds>(float(terms), magnitude, row.begun);
+        const Doubles begun[2] = {
+            total_of<Keep::bounds, 0>(row.begun, (row.sum[0] + start[0]) * bound.scale, bound),
+            total_of<Keep::bounds, 1>(row.begun, (row.sum[1] + start[1]) * bound.scale, bound)};
+        for (int v = 0; v < 2; ++v) total[v] = total[v] < begun[v] ? begun[v] : total[v];
+    }
+    put(total, panel.cols, at.error + i * at.error_ld);
+}
+
+template <int rows, class Keep>
+void sum_rows(const ProductRows& at, const Panel& panel, const TermRange& range, const SumBound& bound) {
+    RowSums row[rows];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) begin_row<Keep>(at, panel, range, i, row[i]);
+    // By themselves, so that they stay in registers.
+    Doubles sum[rows][2];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; ++v) {
-            row[i].sum[v] = start_of(at, i, v, panel.cols);
-            row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
-            row[i].linear[v] = row[i].squares[v] = Floats{};
-        }
+        sum[i][0] = row[i].sum[0];
+        sum[i][1] = row[i].sum[1];
     }
-    const std::int64_t chunks = chunks_of(terms);
+    const std::int64_t chunks = chunks_of(range.all);
     const auto norm_share = float(bound.norm_share);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const std::int64_t first = chunk * chunk_terms;
-        const std::int64_t end = first + chunk_terms < terms ? first + chunk_terms : terms;
+    for (std::int64_t first = range.first; first < range.end; first += chunk_terms) {
+        const std::int64_t end = first + chunk_terms < range.end ? first + chunk_terms : range.end;
+        const std::int64_t chunk = first / chunk_terms;
         const double* b = panel.values + first * panel_cols;
         for (std::int64_t k = first; k < end; ++k, b += panel_cols) {
             const auto b0 = load<Doubles>(b);
@@ -304,40 +371,49 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
 #pragma GCC unroll 8
             for (int i = 0; i < rows; ++i) {
                 const double a = at.a[i * at.a_ld + k];
-                row[i].sum[0] = multiply_add(a, b0, row[i].sum[0]);
-                row[i].sum[1] = multiply_add(a, b1, row[i].sum[1]);
+                sum[i][0] = multiply_add(a, b0, sum[i][0]);
+                sum[i][1] = multiply_add(a, b1, sum[i][1]);
             }
         }
-        if constexpr (bounds == Bounds::none) continue;
+        if constexpr (Keep::bounds == Bounds::none) continue;
 #pragma GCC unroll 8
-        for (int i = 0; i < rows; ++i)
-            add_bounds(panel.norms + chunk * panel_cols, norm_share * at.norms[i * chunks + chunk],
-                       float(end - first), row[i]);
+        for (int i = 0; i < rows; ++i) {
+            const float norm = norm_share * at.norms[i * chunks + chunk];
+            const auto col_norms = load<PanelFloats>(panel.norms + chunk * panel_cols);
+            add_bounds<Keep::bounds>(col_norms, norm, float(end - first), magnitudes(sum[i][0], sum[i][1]),
+                                     row[i].own);
+            if constexpr (Keep::either)
+                add_bounds<Keep::bounds>(col_norms, norm, float(end - first),
+                                         magnitudes(sum[i][0] + start_of(at, i, 0, panel.cols),
+                                                    sum[i][1] + start_of(at, i, 1, panel.cols)),
+                                         row[i].begun);
+        }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-        if constexpr (bounds != Bounds::none) add_reversed(at, i, panel.cols, float(terms), row[i]);
-        finish_row(row[i], bound, panel.cols, at.sum + i * at.sum_ld, at.error + i * at.error_ld);
+        row[i].sum[0] = sum[i][0];
+        row[i].sum[1] = sum[i][1];
+        if (range.end < range.all)
+            range.between[i] = row[i];
+        else
+            finish_row<Keep>(at, panel, bound, i, range.all, row[i]);
     }
 }
 
-/// All rows of a panel, from `at` on.
-template <Bounds bounds>
-void sum_panel(ProductRows at, std::int64_t rows, const Panel& panel, std::int64_t terms,
+/// Some rows of a panel, from `at` on.
+template <class Keep>
+void sum_panel(ProductRows at, std::int64_t rows, const Panel& panel, TermRange range,
                const SumBound& bound) {
     const auto advance = [&](std::int64_t by) {
-        at.a += by * at.a_ld;
-        if (at.norms != nullptr) at.norms += by * chunks_of(terms);
-        if (at.start != nullptr) at.start += by * at.start_ld;
-        at.sum += by * at.sum_ld;
-        if (at.error != nullptr) at.error += by * at.error_ld;
+        at = rows_behind(at, by, range.all);
+        if (range.between != nullptr) range.between += by;
     };
     for (; rows >= product_rows; rows -= product_rows) {
-        sum_rows<product_rows, bounds>(at, panel, terms, bound);
+        sum_rows<product_rows, Keep>(at, panel, range, bound);
         advance(product_rows);
     }
     for (; rows > 0; --rows) {
-        sum_rows<1, bounds>(at, panel, terms, bound);
+        sum_rows<1, Keep>(at, panel, range, bound);
         advance(1);
     }
 }
@@ -370,20 +446,42 @@ void norms_of_rows(View<const double> a, float* norms, double* whole_norms) {
     }
 }
 
-template <Bounds bounds>
+template <class Keep>
+void product_of_panels(const ProductRows& at, std::int64_t rows, std::int64_t cols, const PackedColumns& b,
+                       const TermRange& range, const SumBound& bound) {
+    Panel panel{0, b.values, b.norms};
+    TermRange own = range;
+    for (std::int64_t first = 0; first < cols; first += panel_cols) {
+        panel.cols = cols - first < panel_cols ? cols - first : panel_cols;
+        ProductRows there = at;
+        if (there.start != nullptr) there.start += first;
+        there.sum += first;
+        if (there.error != nullptr) there.error += first;
+        sum_panel<Keep>(there, rows, panel, own, bound);
+        panel.values += range.all * panel_cols;
+        if constexpr (Keep::bounds != Bounds::none) panel.norms += chunks_of(range.all) * panel_cols;
+        if (own.between != nullptr) own.between += rows;
+    }
+}
+
+template <class Keep>
 void product_with(View<const double> a, const float* norms, const PackedColumns& b, View<const double> start,
                   const SumBound& bound, View<double> sum, View<double> error) {
     const std::int64_t terms = a.cols;
-    Panel panel{0, b.values, b.norms};
-    for (std::int64_t first = 0; first < sum.cols; first += panel_cols) {
-        panel.cols = sum.cols - first < panel_cols ? sum.cols - first : panel_cols;
-        const double* const from = start.data == nullptr ? nullptr : start.data + first;
-        double* const to = error.data == nullptr ? nullptr : error.data + first;
-        sum_panel<bounds>({a.data, a.ld, norms, from, start.ld, sum.data + first, sum.ld, to, error.ld},
-                          sum.rows, panel, terms, bound);
-        panel.values += terms * panel_cols;
-        panel.norms += bounds == Bounds::none ? 0 : chunks_of(terms) * panel_cols;
+    const ProductRows all{a.data, a.ld, norms, start.data, start.ld, sum.data, sum.ld, error.data, error.ld};
+    if (terms <= terms_at_once)
+        return product_of_panels<Keep>(all, sum.rows, sum.cols, b, {0, terms, terms, nullptr}, bound);
+    const std::int64_t panels = (sum.cols + panel_cols - 1) / panel_cols;
+    auto* const between = new RowSums[std::size_t(rows_at_once * panels)];
+    for (std::int64_t row = 0; row < sum.rows; row += rows_at_once) {
+        const std::int64_t rows = sum.rows - row < rows_at_once ? sum.rows - row : rows_at_once;
+        for (std::int64_t first = 0; first < terms; first += terms_at_once) {
+            const std::int64_t end = first + terms_at_once < terms ? first + terms_at_once : terms;
+            product_of_panels<Keep>(rows_behind(all, row, terms), rows, sum.cols, b,
+                                    {first, end, terms, between}, bound);
+        }
     }
+    delete[] between;
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "oracle/formula/budget.h"
-#include "oracle/formula/products.h"
+#include "oracle/formula/vector_kernels.h"
 
 namespace tilescope {
 
@@ -36,10 +38,38 @@ bool has(const std::vector<int>& axes, int axis) {
     return std::ranges::find(axes, axis) != axes.end();
 }
 
-Matrix matrix_at(const std::vector<double>& values, std::int64_t first, std::int64_t rows,
-                 std::int64_t cols) {
-    return Eigen::Map<const Matrix>(values.data() + first, rows, cols);
+/// Numbers along these axes in this order: themselves where they are.
+const Numbers& in_order(const Numbers& numbers, const Order& order, Numbers& room) {
+    if (numbers.axes == order.axes) return numbers;
+    return room = laid_out(numbers, order.axes, order.extents);
 }
+
+/// Columns of b as products read them: they stand in rows of memory, or its columns do.
+class Columns {
+ public:
+    Columns(std::int64_t cols, std::int64_t terms, bool are_rows)
+        : rows_(are_rows ? cols : terms), cols_(are_rows ? terms : cols), are_rows_(are_rows) {
+        const std::int64_t width = vector_kernels().panel_cols;
+        const std::int64_t panels = (cols + width - 1) / width;
+        values_.make_room(std::size_t(panels * width * terms));
+        norms_.resize(std::size_t(panels * width * ((terms + chunk_terms - 1) / chunk_terms)));
+        whole_norms_.make_room(std::size_t(panels * width));
+    }
+
+    PackedColumns take(const double* b) {
+        vector_kernels().pack({const_cast<double*>(b), rows_, cols_, cols_}, are_rows_, values_.data(),
+                              norms_.data(), whole_norms_.data());
+        return {values_.data(), norms_.data()};
+    }
+
+ private:
+    std::int64_t rows_;
+    std::int64_t cols_;
+    bool are_rows_;
+    Reals values_;
+    std::vector<float> norms_;
+    Reals whole_norms_;
+};
 
 SumBound bound_of(const SumRounding& rounding, std::int64_t terms, const SumModel& model) {
     return {.per_partial_sum = rounding.per_partial_sum,
@@ -107,8 +137,8 @@ Numbers reduced(const Numbers& terms, const std::vector<int>& axes, const Make& 
     all.add(terms, axes_where(terms, [&](int axis) { return has(axes, axis); }));
     const std::int64_t count = all.size;
     const Numbers rows = laid_out(terms, all.axes, all.extents);
-    Numbers result = Numbers::along(kept.axes, kept.extents);
-    result.error.resize(result.value.size());
+    Numbers result = Numbers::room(kept.axes, kept.extents);
+    result.error.make_room(result.value.size());
     for (std::int64_t i = 0; i < result.size(); ++i) {
         const double* const errors = rows.is_exact() ? nullptr : rows.error.data() + i * count;
         const Uncertain made = make(rows.value.data() + i * count, errors, count, i);
@@ -140,87 +170,158 @@ Numbers negated(Numbers numbers) {
 
 }  // namespace
 
-Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<int>& axes,
-                        Accumulation accumulation, const SumModel& model, const Numbers* start) {
-    const std::vector<int> shared =
-        axes_where(x, [&](int axis) { return has(y.axes, axis) && !has(axes, axis); });
-    const std::vector<int> of_x = axes_where(x, [&](int axis) { return !has(y.axes, axis); });
-    const std::vector<int> of_y = axes_where(y, [&](int axis) { return !has(x.axes, axis); });
-    const std::vector<int> along = axes_where(x, [&](int axis) { return has(axes, axis); });
-    Order batch;
-    Order rows;
-    Order cols;
-    Order terms;
-    batch.add(x, shared);
-    rows.add(x, of_x);
-    cols.add(y, of_y);
-    terms.add(x, along);
-    const auto joined = [](std::initializer_list<const Order*> orders) {
+namespace {
+
+/// The sum of x y along axes as a product of matrices, for each index of the axes that both have.
+class ProductOfMatrices {
+ public:
+    ProductOfMatrices(const Numbers& x, const Numbers& y, const std::vector<int>& axes) : x_(x), y_(y) {
+        batch_.add(x, axes_where(x, [&](int axis) { return has(y.axes, axis) && !has(axes, axis); }));
+        rows_.add(x, axes_where(x, [&](int axis) { return !has(y.axes, axis); }));
+        cols_.add(y, axes_where(y, [&](int axis) { return !has(x.axes, axis); }));
+        terms_.add(x, axes_where(x, [&](int axis) { return has(axes, axis); }));
+        sums_ = joined({&batch_, &rows_, &cols_});
+        // As y lies in memory, where columns lie there together.
+        y_order_ = joined({&batch_, &terms_, &cols_});
+        are_rows_ = y_order_.axes != y.axes;
+        if (are_rows_) y_order_ = joined({&batch_, &cols_, &terms_});
+    }
+
+    Numbers sum(const SumRounding& rounding, const SumModel& model, const Numbers* start) const {
+        Numbers room_x;
+        Numbers room_y;
+        Numbers room_start;
+        const Numbers& a = in_order(x_, joined({&batch_, &rows_, &terms_}), room_x);
+        const Numbers& b = in_order(y_, y_order_, room_y);
+        if (start != nullptr) room_start = start_along(start, sums_.axes, sums_.extents);
+        const bool is_begun = start != nullptr && std::ranges::any_of(room_start.value, [](double number) {
+                                  return number != 0;
+                              });
+        Numbers sums = Numbers::room(sums_.axes, sums_.extents);
+        sums.error.make_room(sums.value.size());
+        const std::int64_t size = rows_.size * cols_.size;
+        Columns columns(cols_.size, terms_.size, are_rows_);
+        for (std::int64_t i = 0; i < batch_.size; ++i) {
+            elements_computed() += size * terms_.size / 16;
+            const Piece piece{rows_of(a.value, i),
+                              columns.take(b.value.data() + i * cols_.size * terms_.size),
+                              matrix(sums.value.data() + i * size), matrix(sums.error.data() + i * size)};
+            add_rounded(piece, is_begun ? room_start.value.data() + i * size : nullptr,
+                        bound_of(rounding, terms_.size, model));
+            add_operand_errors(a, b, i, rounding.operand, columns, piece.error);
+        }
+        settle_unknown(sums);
+        Order sorted = sums_;
+        std::ranges::sort(sorted.axes);
+        for (std::size_t i = 0; i < sorted.axes.size(); ++i)
+            sorted.extents[i] = sums.extents[std::size_t(sums.position_of(sorted.axes[i]))];
+        return laid_out(std::move(sums), sorted.axes, sorted.extents);
+    }
+
+ private:
+    struct Piece {
+        View<const double> a;
+        PackedColumns b;
+        View<double> sum;
+        View<double> error;
+    };
+
+    static Order joined(std::initializer_list<const Order*> orders) {
         Order all;
         for (const Order* const order : orders) {
             all.axes.insert(all.axes.end(), order->axes.begin(), order->axes.end());
             all.extents.insert(all.extents.end(), order->extents.begin(), order->extents.end());
         }
         return all;
-    };
-    const Order x_order = joined({&batch, &rows, &terms});
-    const Order y_order = joined({&batch, &cols, &terms});
-    const Order sum_order = joined({&batch, &rows, &cols});
-    const Numbers a_all = laid_out(x, x_order.axes, x_order.extents);
-    const Numbers b_all = laid_out(y, y_order.axes, y_order.extents);
-    Numbers sums = Numbers::along(sum_order.axes, sum_order.extents);
-    sums.error.resize(sums.value.size());
-    const SumRounding rounding = sum_rounding(model.tensor_core, accumulation);
-    const SumBound bound = bound_of(rounding, terms.size, model);
-    const Numbers starts =
-        start == nullptr ? Numbers() : start_along(start, sum_order.axes, sum_order.extents);
-    RowNorms norms;
-    Packed packed;
-    for (std::int64_t i = 0; i < batch.size; ++i) {
-        elements_computed() += rows.size * cols.size * terms.size / 16;
-        const Matrix a = matrix_at(a_all.value, i * rows.size * terms.size, rows.size, terms.size);
-        const Matrix b = matrix_at(b_all.value, i * cols.size * terms.size, cols.size, terms.size);
-        norms.take(a);
-        packed.pack(b, true);
-        Matrix value(rows.size, cols.size);
-        Matrix error(rows.size, cols.size);
-        vector_kernels().sum_of_products(view(std::as_const(a)), norms.chunks(), packed.columns(), {}, bound,
-                                         view(value), view(error));
-        if (start != nullptr) {
-            const Matrix begun = matrix_at(starts.value, i * rows.size * cols.size, rows.size, cols.size);
-            Matrix sum(rows.size, cols.size);
-            Matrix of_begun(rows.size, cols.size);
-            vector_kernels().sum_of_products(view(std::as_const(a)), norms.chunks(), packed.columns(),
-                                             view(begun), bound, view(sum), view(of_begun));
-            error = error.cwiseMax(of_begun);
+    }
+
+    View<const double> rows_of(const Reals& values, std::int64_t i) const {
+        return {values.data() + i * rows_.size * terms_.size, rows_.size, terms_.size, terms_.size};
+    }
+    View<double> matrix(double* first) const { return {first, rows_.size, cols_.size, cols_.size}; }
+
+    /// The sum, and what its roundings come to: with what it may begin with, too.
+    void add_rounded(const Piece& piece, const double* start, SumBound bound) const {
+        std::vector<float> norms(std::size_t(rows_.size * ((terms_.size + chunk_terms - 1) / chunk_terms)));
+        vector_kernels().norms_of_rows(piece.a, norms.data(), nullptr);
+        const View<const double> begun{start, rows_.size, cols_.size, cols_.size};
+        bound.start_may_be_last = start != nullptr;
+        vector_kernels().sum_of_products(piece.a, norms.data(), piece.b,
+                                         start == nullptr ? View<const double>{} : begun, bound, piece.sum,
+                                         piece.error);
+    }
+
+    /// What operands lose, and what they may be off by. It overwrites the columns.
+    void add_operand_errors(const Numbers& a, const Numbers& b, std::int64_t i, double operand,
+                            Columns& columns, View<double> error) const {
+        const std::int64_t a_first = i * rows_.size * terms_.size;
+        const std::int64_t b_first = i * cols_.size * terms_.size;
+        if (rows_.size == 1 && !are_rows_ && operand == 0 && !a.is_exact() && !b.is_exact())
+            return element_kernels().add_errors_of_row({a.value.data() + a_first, a.error.data() + a_first},
+                                                       {b.value.data() + b_first, b.error.data() + b_first},
+                                                       terms_.size, cols_.size, error.data);
+        if (operand == 0 && a.is_exact() && b.is_exact()) return;
+        Reals left;
+        Reals right;
+        left.make_room(std::size_t(rows_.size * terms_.size));
+        right.make_room(std::size_t(cols_.size * terms_.size));
+        const auto add = [&] {
+            vector_kernels().add_product(rows_of(left, 0), columns.take(right.data()), error);
+        };
+        const auto take_magnitudes = [](const Reals& from, std::int64_t first, Reals& to) {
+            for (std::size_t k = 0; k < to.size(); ++k) to[k] = std::abs(from[std::size_t(first) + k]);
+        };
+        const auto add_errors = [](const Numbers& of, std::int64_t first, Reals& to) {
+            if (of.is_exact()) return;
+            for (std::size_t k = 0; k < to.size(); ++k) to[k] += of.error[std::size_t(first) + k];
+        };
+        if (operand > 0 || !b.is_exact()) take_magnitudes(a.value, a_first, left);
+        if (operand > 0 || !a.is_exact()) take_magnitudes(b.value, b_first, right);
+        if (operand > 0) {
+            Reals whole = left;
+            for (double& x : left) x *= operand;
+            add();
+            left = std::move(whole);
         }
-        if (rounding.operand > 0) add_product(a.cwiseAbs() * rounding.operand, b.cwiseAbs(), true, error);
-        if (!b_all.is_exact()) {
-            const Matrix b_error = matrix_at(b_all.error, i * cols.size * terms.size, cols.size, terms.size);
-            add_product(a.cwiseAbs(), b_error, true, error);
+        if (!b.is_exact()) {
+            Reals magnitudes = std::move(right);
+            right.assign(b.error.begin() + b_first, b.error.begin() + b_first + cols_.size * terms_.size);
+            add();
+            right = std::move(magnitudes);
         }
-        if (!a_all.is_exact()) {
-            const Matrix a_error = matrix_at(a_all.error, i * rows.size * terms.size, rows.size, terms.size);
-            Matrix b_most = b.cwiseAbs();
-            if (!b_all.is_exact())
-                b_most += matrix_at(b_all.error, i * cols.size * terms.size, cols.size, terms.size);
-            add_product(a_error, b_most, true, error);
-        }
-        const std::int64_t first = i * rows.size * cols.size;
-        for (std::int64_t k = 0; k < rows.size * cols.size; ++k) {
-            const double number = value.data()[k];
-            sums.value[std::size_t(first + k)] = number;
-            // What an error of infinity or NaN says of a number: nothing is known of it.
-            const double off =
-                std::isnan(error.data()[k]) ? std::numeric_limits<double>::infinity() : error.data()[k];
-            sums.error[std::size_t(first + k)] = std::isfinite(number) || std::isinf(off) ? off : 0;
+        if (!a.is_exact()) {
+            left.assign(a.error.begin() + a_first, a.error.begin() + a_first + rows_.size * terms_.size);
+            add_errors(b, b_first, right);
+            add();
         }
     }
-    std::vector<int> sorted = sum_order.axes;
-    std::ranges::sort(sorted);
-    std::vector<std::int64_t> extents;
-    for (const int axis : sorted) extents.push_back(sums.extents[std::size_t(sums.position_of(axis))]);
-    return laid_out(sums, sorted, extents);
+
+    /// What an error of infinity or NaN says of a number: nothing is known of it.
+    static void settle_unknown(Numbers& sums) {
+        if (element_kernels().in_range({sums.value.data(), sums.error.data()}, sums.size())) return;
+        for (std::size_t k = 0; k < sums.value.size(); ++k) {
+            double& off = sums.error[k];
+            if (std::isnan(off)) off = std::numeric_limits<double>::infinity();
+            if (!std::isfinite(sums.value[k]) && !std::isinf(off)) off = 0;
+        }
+    }
+
+    const Numbers& x_;
+    const Numbers& y_;
+    Order batch_;
+    Order rows_;
+    Order cols_;
+    Order terms_;
+    Order sums_;
+    Order y_order_;
+    bool are_rows_ = true;
+};
+
+}  // namespace
+
+Numbers sum_of_products(const Numbers& x, const Numbers& y, const std::vector<int>& axes,
+                        Accumulation accumulation, const SumModel& model, const Numbers* start) {
+    return ProductOfMatrices(x, y, axes).sum(sum_rounding(model.tensor_core, accumulation), model, start);
 }
 
 Numbers sum_of_terms(const Numbers& terms, const std::vector<int>& axes, Accumulation accumulation,

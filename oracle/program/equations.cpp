@@ -40,11 +40,11 @@ std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
     std::ranges::fill(high.value, HUGE_VAL);
     const Walk walk(needed.axes, needed.extents);
     const std::array<std::vector<std::int64_t>, 1> steps = {walk.steps_of(low)};
-    walk.rows(steps, [&](std::int64_t from, const std::array<std::int64_t, 1>& to) {
-        for (std::int64_t i = 0; i < walk.row_length(); ++i) {
-            const Uncertain one = needed.at(from + i);
+    walk.rows(steps, [&](const Row<1>& row) {
+        for (std::int64_t i = 0; i < row.length; ++i) {
+            const Uncertain one = needed.at(row.to + i);
             if (!std::isfinite(one.error) || std::isnan(one.value)) continue;
-            const auto at = std::size_t(to[0] + i * steps[0].back());
+            const auto at = std::size_t(row.from[0] + i * row.step[0]);
             low.value[at] = std::max(low.value[at], one.value - one.error);
             high.value[at] = std::min(high.value[at], one.value + one.error);
         }

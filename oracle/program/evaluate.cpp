@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <utility>
@@ -18,6 +19,10 @@ namespace {
 
 /// Elements of a tile that are worth a walk of its own.
 constexpr std::int64_t worthwhile = 1 << 13;
+/// And where products of matrices are added up along many indices, whose factors are read for each tile; more tiles than threads are left.
+constexpr std::int64_t worthwhile_product = 1 << 16;
+constexpr std::int64_t many_terms = 256;
+constexpr std::int64_t fewest_tiles = 16;
 /// Tiles that wait to be shown.
 constexpr std::int64_t at_once = 64;
 
@@ -45,14 +50,33 @@ std::vector<int> all_stages(const Program& program) {
     return stages;
 }
 
+using MakeObserver = std::function<std::unique_ptr<PartObserver>()>;
+
+/// Keeps the tiles of a part until it is their turn.
+class Kept final : public PartObserver {
+ public:
+    explicit Kept(const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe)
+        : observe_(observe) {}
+    void take(const ProgramTile& tile, ExpectedTile expected) override {
+        tiles_.emplace_back(tile, std::move(expected));
+    }
+    void finish() override {
+        for (const auto& [tile, expected] : tiles_) observe_(tile, expected);
+    }
+
+ private:
+    const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe_;
+    std::vector<std::pair<ProgramTile, ExpectedTile>> tiles_;
+};
+
 class Evaluation {
  public:
     Evaluation(const ProgramCall& call, const ProgramOptions& options, std::vector<int> stages,
-               const ObserveTile& observe)
+               const MakeObserver& make_observer)
         : call_(call),
           program_(call.program),
           options_(options),
-          observe_(observe),
+          make_observer_(make_observer),
           stages_(std::move(stages)) {}
 
     /// What is known of stages that are not among those.
@@ -64,14 +88,11 @@ class Evaluation {
         check_memory();
         std::int64_t count = 1;
         for (std::size_t i = 0; i < independent_.size(); ++i) count *= tiles_along(i);
-        std::vector<Made> made(std::size_t(std::min(count, at_once)));
-        for (std::int64_t first = 0; first < count; first += at_once) {
-            make(first, std::min(at_once, count - first), made);
-            for (Made& tiles : made) {
-                for (auto& [tile, expected] : tiles) observe_(tile, std::move(expected));
-                tiles.clear();
-            }
-        }
+        // Of what is not shown nothing has to wait.
+        const std::int64_t waiting = options_.shows_stored_alone ? 8 * at_once : at_once;
+        for (std::int64_t first = 0; first < count; first += waiting)
+            for (const auto& part : made(first, std::min(waiting, count - first))) part->finish();
+        release_kept_memory();
     }
 
  private:
@@ -83,15 +104,33 @@ class Evaluation {
             const bool is_cut = program_.axes[std::size_t(axis)].block >= 0;
             steps_.push_back(is_cut ? call_.blocks[std::size_t(axis)] : 1);
         }
+        const bool is_product = std::ranges::any_of(program_.nodes, [&](const ProgramNode& node) {
+            return node.op == ProgramOp::sum && terms_of(node) >= many_terms;
+        });
+        double elements = double(size);
+        for (const int axis : independent_) elements *= double(call_.extents[std::size_t(axis)]);
+        const std::int64_t most =
+            is_product ? std::int64_t(std::clamp(elements / double(fewest_tiles), double(worthwhile),
+                                                 double(worthwhile_product)))
+                       : worthwhile;
         for (std::size_t i = independent_.size(); i > 0; --i) {
             const std::int64_t extent = call_.extents[std::size_t(independent_[i - 1])];
             std::int64_t& step = steps_[i - 1];
-            const std::int64_t wanted =
-                std::max<std::int64_t>(1, worthwhile / std::max<std::int64_t>(1, size * product_of_steps()));
+            std::int64_t wanted =
+                std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, size * product_of_steps()));
+            // As many rows as columns, so that the factors are small.
+            if (is_product && i == 2)
+                wanted = std::max<std::int64_t>(1, std::int64_t(std::sqrt(double(wanted))));
             if (wanted > 1) step = std::min(extent, step * wanted);
         }
         for (std::size_t axis = 0; axis < program_.axes.size(); ++axis)
             whole_[axis] = {0, call_.extents[axis]};
+    }
+
+    std::int64_t terms_of(const ProgramNode& sum) const {
+        std::int64_t terms = 1;
+        for (const int axis : sum.list) terms *= call_.extents[std::size_t(axis)];
+        return terms;
     }
 
     std::int64_t tiles_along(std::size_t i) const {
@@ -99,27 +138,34 @@ class Evaluation {
         return (extent + steps_[i] - 1) / steps_[i];
     }
 
-    using Made = std::vector<std::pair<ProgramTile, ExpectedTile>>;
+    using Parts = std::vector<std::unique_ptr<PartObserver>>;
 
-    /// Tiles [first, first + count). The first exception stops the others.
-    void make(std::int64_t first, std::int64_t count, std::vector<Made>& made) const {
+    /// Parts [first, first + count). The first exception stops the others.
+    Parts made(std::int64_t first, std::int64_t count) const {
+        Parts parts(static_cast<std::size_t>(count));
         std::exception_ptr failure;
         std::atomic<bool> failed = false;
-#pragma omp parallel for schedule(dynamic)
-        for (std::int64_t i = 0; i < count; ++i) {
-            if (failed) continue;
-            try {
-                made[std::size_t(i)] = tiles_at(first + i);
-            } catch (...) {
+#pragma omp parallel
+        {
+#pragma omp for schedule(dynamic) nowait
+            for (std::int64_t i = 0; i < count; ++i) {
+                if (failed) continue;
+                try {
+                    parts[std::size_t(i)] = make_observer_();
+                    evaluate(first + i, *parts[std::size_t(i)]);
+                } catch (...) {
 #pragma omp critical
-                if (!failed.exchange(true)) failure = std::current_exception();
+                    if (!failed.exchange(true)) failure = std::current_exception();
+                }
             }
+            release_kept_memory();
         }
         if (failure) std::rethrow_exception(failure);
+        return parts;
     }
 
-    /// The stages of one tile.
-    Made tiles_at(std::int64_t number) const {
+    /// The stages of one part.
+    void evaluate(std::int64_t number, PartObserver& observer) const {
         AxisRanges outer = whole_;
         for (std::size_t i = independent_.size(); i > 0; --i) {
             const auto axis = std::size_t(independent_[i - 1]);
@@ -127,14 +173,13 @@ class Evaluation {
             number /= tiles_along(i - 1);
             outer[axis] = {first, std::min(steps_[i - 1], call_.extents[axis] - first)};
         }
-        Made made;
-        const ObserveTile keep = [&](const ProgramTile& tile, ExpectedTile expected) {
-            made.emplace_back(tile, std::move(expected));
+        const ObserveTile observe = [&](const ProgramTile& tile, ExpectedTile expected) {
+            observer.take(tile, std::move(expected));
         };
-        TileRun run(call_, options_, outer, keep);
+        TileRun run(call_, options_, outer, observe);
+        run.forget_what_is_over();
         for (const auto& [stage, stored] : known_) run.know(stage, stored);
         run.run(stages_);
-        return made;
     }
 
     std::int64_t product_of_steps() const {
@@ -170,7 +215,9 @@ class Evaluation {
                 size *= double(at == independent_.end() ? call_.extents[std::size_t(axis)]
                                                         : steps_[std::size_t(at - independent_.begin())]);
             }
-            bytes += size * (array.over < 0 ? 1 : double(call_.blocks_of(array.over) + 1));
+            const int stage = int(&array - program_.arrays.data());
+            const double states = keeps_states(program_, stage) ? double(call_.blocks_of(array.over) + 1) : 2;
+            bytes += size * (array.over < 0 ? 1 : states);
         }
         // Temporary results are as large as stages.
         if (4 * bytes <= double(options_.memory)) return;
@@ -181,7 +228,7 @@ class Evaluation {
     const ProgramCall& call_;
     const Program& program_;
     const ProgramOptions& options_;
-    const ObserveTile& observe_;
+    const MakeObserver& make_observer_;
     std::vector<int> stages_;
     std::map<int, StoredStage> known_;
     std::vector<int> independent_;
@@ -239,16 +286,23 @@ std::vector<int> independent_axes_of(const Program& program, std::span<const int
 }
 
 void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
+                      const std::function<std::unique_ptr<PartObserver>()>& make_observer) {
+    Evaluation(call, options, all_stages(call.program), make_observer).run();
+}
+
+void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
                       const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe) {
-    Evaluation(call, options, all_stages(call.program), observe).run();
+    evaluate_program(call, options, MakeObserver([&] { return std::make_unique<Kept>(observe); }));
 }
 
 void evaluate_stage(const ProgramCall& call, const ProgramOptions& options, int stage,
                     const std::function<void(const ProgramTile&, const ExpectedTile&)>& observe) {
-    const ObserveTile observe_it = [&](const ProgramTile& tile, const ExpectedTile& expected) {
-        if (tile.stage == stage) observe(tile, expected);
-    };
-    Evaluation evaluation(call, options, computed_for(call.program, options.stored, stage), observe_it);
+    const std::function<void(const ProgramTile&, const ExpectedTile&)> observe_it =
+        [&](const ProgramTile& tile, const ExpectedTile& expected) {
+            if (tile.stage == stage) observe(tile, expected);
+        };
+    const MakeObserver keep = [&] { return std::make_unique<Kept>(observe_it); };
+    Evaluation evaluation(call, options, computed_for(call.program, options.stored, stage), keep);
     if (options.stored != nullptr)
         evaluation.know(stored_stages(call, options, stored_beside(call.program, *options.stored, stage)));
     evaluation.run();

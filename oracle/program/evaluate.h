@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,8 +33,8 @@ struct ProgramTile {
 
 /// What a tile should hold, row-major: |kernel's value - value| <= error for any kernel that computes as declared.
 struct ExpectedTile {
-    std::vector<double> value;
-    std::vector<double> error;
+    Reals value;
+    Reals error;
 };
 
 /// What a kernel stored of the stages of a program. Thread-safe.
@@ -57,6 +58,8 @@ struct ProgramOptions {
     double confidence = 1 - 1e-6;
     /// Later stages are computed from these, so that each is judged by what it was given; null: all follow from the inputs.
     const StoredTiles* stored = nullptr;
+    /// Tiles of stages that were not stored are not shown.
+    bool shows_stored_alone = false;
     /// Elements that a search for mistakes computes at most: about ten seconds of one core.
     std::int64_t searched_elements = 300'000'000;
     /// The search tells what explains a part of what is wrong, where nothing explains all of it.
@@ -68,6 +71,16 @@ struct ProgramOptions {
     std::int64_t memory = std::int64_t(4) << 30;
 };
 
+/// Sees the tiles of one part of a call, which one thread computes, in their order.
+class PartObserver {
+ public:
+    virtual ~PartObserver() = default;
+    virtual void take(const ProgramTile& tile, ExpectedTile expected) = 0;
+    /// When all of its tiles were taken, and those of the parts before it were finished.
+    virtual void finish() = 0;
+};
+void evaluate_program(const ProgramCall& call, const ProgramOptions& options,
+                      const std::function<std::unique_ptr<PartObserver>()>& make_observer);
 /// Shows `observe` each tile of each stage, in an order in which stages come after what they are computed from. Tiles of
 /// stages that the kernel makes for each index of an axis by itself are cut along that.
 /// Errors: Error where the stages of one tile need more memory than they may take.

@@ -7,6 +7,7 @@
 
 #include "oracle/program/build.h"
 #include "oracle/program/contraction.h"
+#include "oracle/program/element_operations.h"
 #include "oracle/program/formulas.h"
 #include "oracle/program/functions.h"
 
@@ -15,6 +16,8 @@ namespace tilescope {
 namespace {
 
 Numbers ranged(Numbers numbers) {
+    if (element_kernels().in_range({numbers.value.data(), numbers.error.data()}, numbers.size()))
+        return numbers;
     for (std::size_t i = 0; i < numbers.value.size(); ++i) {
         const Uncertain number = in_range({numbers.value[i], numbers.error[i]});
         numbers.value[i] = number.value;
@@ -102,19 +105,15 @@ Numbers Formulas::along(const ProgramNode& node, AxisRanges ranges, const Number
     const auto goes_along = [&](const Numbers& factor) {
         return std::ranges::all_of(node.list, [&](int axis) { return factor.position_of(axis) >= 0; });
     };
-    const auto product = [](const Numbers& x, const Numbers& y) {
-        return combined<2>({&x, &y}, false,
-                           [](const auto& of) { return in_range(product_of(of[0], of[1])); });
-    };
     // Those whose product is the smallest are multiplied, until two are left that a product of matrices takes.
     while (factors.size() > 2) {
         const auto [i, k] = smallest_product(factors);
-        factors[i] = product(factors[i], factors[k]);
+        factors[i] = product_of(factors[i], factors[k]);
         factors.erase(factors.begin() + std::ptrdiff_t(k));
     }
     if (factors.size() == 2 && goes_along(factors[0]) && goes_along(factors[1]))
         return ranged(sum_of_products(factors[0], factors[1], node.list, node.accumulation, model_, start));
-    if (factors.size() == 2) factors = {product(factors[0], factors[1])};
+    if (factors.size() == 2) factors = {product_of(factors[0], factors[1])};
     Numbers& terms = factors.front();
     for (const int axis : node.list) {
         if (terms.position_of(axis) >= 0) continue;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numbers>
 #include <optional>
 #include <utility>
 
 #include "oracle/formula/budget.h"
+#include "oracle/program/element_operations.h"
 #include "oracle/program/functions.h"
 
 namespace tilescope {
@@ -80,8 +83,6 @@ Uncertain between(Uncertain x, Uncertain y) {
 
 Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
     switch (op) {
-        case ProgramOp::times:
-            return in_range(product_of(x, y));
         case ProgramOp::quotient:
             return in_range(quotient_of(x, y));
         case ProgramOp::smaller:
@@ -94,6 +95,53 @@ Uncertain real_of_two(ProgramOp op, Uncertain x, Uncertain y) {
         default:
             return larger(x, y);
     }
+}
+
+Numbers chosen_of_each(const Numbers& x, const Numbers& condition, const Numbers& otherwise) {
+    return combined<3>(
+        {&x, &condition, &otherwise}, x.is_exact() && condition.is_exact() && otherwise.is_exact(),
+        [](const auto& of, std::int64_t count, ElementResult to) {
+            return element_kernels().chosen(of[0], of[1], of[2], count, to);
+        },
+        [](const auto& of) { return chosen(of[0], of[1], of[2]); });
+}
+
+/// The first and last index along each axis where an exact condition holds; nullopt: somewhere it is no number, or it goes along other
+/// indices than these.
+std::optional<AxisRanges> where_it_holds(const Numbers& condition, const AxisRanges& ranges) {
+    const std::size_t dims = condition.axes.size();
+    std::vector<std::int64_t> least = condition.extents;
+    std::vector<std::int64_t> most(dims, -1);
+    for (std::size_t k = 0; k < dims; ++k)
+        if (condition.extents[k] != ranges[std::size_t(condition.axes[k])].count) return std::nullopt;
+    for (std::int64_t i = 0; i < condition.size(); ++i) {
+        const double holds = condition.value[std::size_t(i)];
+        if (std::isnan(holds)) return std::nullopt;
+        if (holds == 0) continue;
+        std::int64_t rest = i;
+        for (std::size_t k = dims; k > 0; --k) {
+            const std::int64_t at = rest % condition.extents[k - 1];
+            rest /= condition.extents[k - 1];
+            least[k - 1] = std::min(least[k - 1], at);
+            most[k - 1] = std::max(most[k - 1], at);
+        }
+    }
+    AxisRanges there = ranges;
+    for (std::size_t k = 0; k < dims; ++k) {
+        if (most[k] < 0) return std::nullopt;
+        AxisRange& range = there[std::size_t(condition.axes[k])];
+        range = {range.first + least[k], most[k] - least[k] + 1};
+    }
+    return there;
+}
+
+Numbers sum_of_two(const Numbers& x, const Numbers& y) {
+    return combined<2>(
+        {&x, &y}, false,
+        [](const auto& of, std::int64_t count, ElementResult to) {
+            return element_kernels().added(of[0], of[1], count, to);
+        },
+        [](const auto& of) { return in_range(added(of[0], of[1])); });
 }
 
 std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
@@ -158,21 +206,14 @@ Numbers Formulas::computed(int number, const AxisRanges& ranges) const {
                 return Uncertain{1 - of[0].value, of[0].error};
             });
         }
-        case ProgramOp::chosen: {
-            const Numbers x = value(node.of[0], ranges);
-            const Numbers condition = value(node.of[1], ranges);
-            const Numbers otherwise = value(node.of[2], ranges);
-            return combined<3>({&x, &condition, &otherwise},
-                               x.is_exact() && condition.is_exact() && otherwise.is_exact(),
-                               [](const auto& of) { return chosen(of[0], of[1], of[2]); });
-        }
+        case ProgramOp::chosen:
+            return chosen_of(node, ranges);
         case ProgramOp::call:
             return call(node, ranges);
         case ProgramOp::cast: {
             Numbers x = value(node.of[0], ranges);
             if (watch_ != nullptr && !watch_->rounds(number)) return x;
-            return combined<1>({&x}, x.is_exact(),
-                               [&](const auto& of) { return cast_to(Dtype(node.what), of[0]); });
+            return cast_of(Dtype(node.what), x);
         }
         case ProgramOp::sum:
         case ProgramOp::most:
@@ -181,6 +222,55 @@ Numbers Formulas::computed(int number, const AxisRanges& ranges) const {
         default:
             return of_two(node, ranges);
     }
+}
+
+Numbers Formulas::chosen_of(const ProgramNode& node, const AxisRanges& ranges) const {
+    const Numbers condition = value(node.of[1], ranges);
+    if (std::optional<Numbers> result = chosen_in_part(node, condition, ranges)) return *std::move(result);
+    const Numbers x = value(node.of[0], ranges);
+    const Numbers otherwise = value(node.of[2], ranges);
+    return chosen_of_each(x, condition, otherwise);
+}
+
+/// Of a condition that holds for some indices next to one another, as of one row: what it chooses is computed for these alone.
+/// nullopt: it holds for too many, or is not known.
+std::optional<Numbers> Formulas::chosen_in_part(const ProgramNode& node, const Numbers& condition,
+                                                const AxisRanges& ranges) const {
+    // Whoever watches sees all of it.
+    if (watch_ != nullptr || !condition.is_exact() || condition.axes.empty()) return std::nullopt;
+    const std::optional<AxisRanges> there = where_it_holds(condition, ranges);
+    if (!there) return std::nullopt;
+    double share = 1;
+    for (const int axis : condition.axes)
+        share *= double((*there)[std::size_t(axis)].count) / double(ranges[std::size_t(axis)].count);
+    if (share > 0.5) return std::nullopt;
+    Numbers otherwise = value(node.of[2], ranges);
+    const Numbers x = value(node.of[0], *there);
+    std::vector<int> axes = otherwise.axes;
+    for (const Numbers* const numbers : {&x, &condition})
+        axes.insert(axes.end(), numbers->axes.begin(), numbers->axes.end());
+    std::ranges::sort(axes);
+    const auto doubled = std::ranges::unique(axes);
+    axes.erase(doubled.begin(), doubled.end());
+    std::vector<std::int64_t> extents;
+    for (const int axis : axes) extents.push_back(ranges[std::size_t(axis)].count);
+    const bool is_exact = x.is_exact() && otherwise.is_exact();
+    Numbers result = laid_out(std::move(otherwise), axes, extents);
+    result.error.resize(result.value.size());
+    std::vector<std::int64_t> steps(axes.size(), 1);
+    std::int64_t first = 0;
+    for (std::size_t i = axes.size(); i > 0; --i) {
+        if (i < axes.size()) steps[i - 1] = steps[i] * extents[i];
+        const AxisRange& part = (*there)[std::size_t(axes[i - 1])];
+        first += steps[i - 1] * (part.first - ranges[std::size_t(axes[i - 1])].first);
+    }
+    std::vector<std::int64_t> few;
+    for (const int axis : axes) few.push_back((*there)[std::size_t(axis)].count);
+    const Numbers part =
+        chosen_of_each(x, value(node.of[1], *there), part_of(result, first, axes, few, steps));
+    put_part(laid_out(part, axes, few), first, steps, result);
+    if (is_exact) result.error.clear();
+    return result;
 }
 
 void Formulas::addends_of(int number, bool is_negative, const AxisRanges& ranges,
@@ -222,10 +312,7 @@ Numbers Formulas::sum_of_addends(const std::vector<Numbers>& addends) const {
 Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) const {
     if (!node.is_whole && (node.op == ProgramOp::plus || node.op == ProgramOp::minus)) {
         const std::vector<Numbers> addends = addends_of(node, ranges);
-        Numbers sum = addends.size() > 2 ? sum_of_addends(addends)
-                                         : combined<2>({&addends[0], &addends[1]}, false, [](const auto& of) {
-                                               return in_range(added(of[0], of[1]));
-                                           });
+        Numbers sum = addends.size() > 2 ? sum_of_addends(addends) : sum_of_two(addends[0], addends[1]);
         return in_type_of_state(node, std::move(sum), addends.size() - 1);
     }
     const Numbers x = value(node.of[0], ranges);
@@ -242,6 +329,7 @@ Numbers Formulas::of_two(const ProgramNode& node, const AxisRanges& ranges) cons
         return combined<2>({&x, &y}, is_exact, [&](const auto& of) {
             return joined(node.op == ProgramOp::either ? 1 : 0, of[0], of[1]);
         });
+    if (node.op == ProgramOp::times) return in_type_of_state(node, product_of(x, y), 2);
     const bool takes_bits = node.op == ProgramOp::exclusive || node.op == ProgramOp::masked;
     const bool rounds_nothing = takes_bits || node.op == ProgramOp::smaller || node.op == ProgramOp::larger;
     Numbers result = combined<2>({&x, &y}, is_exact && rounds_nothing,
@@ -314,9 +402,15 @@ Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const 
     if (is_exponential && of.op == ProgramOp::minus) {
         const Numbers x = value(of.of[0], ranges);
         const Numbers y = value(of.of[1], ranges);
-        return combined<2>({&x, &y}, false, [&](const auto& both) {
-            return in_range(exponential_of_difference(function, both[0], both[1]));
-        });
+        const double scale = function == ProgramFunction::exp2 ? std::numbers::ln2 : 1;
+        return combined<2>(
+            {&x, &y}, false,
+            [&](const auto& both, std::int64_t count, ElementResult to) {
+                return element_kernels().exponentials_of_differences(both[0], both[1], scale, count, to);
+            },
+            [&](const auto& both) {
+                return in_range(exponential_of_difference(function, both[0], both[1]));
+            });
     }
     const Numbers x = value(node.of[0], ranges);
     if (is_exponential && of.op == ProgramOp::smaller) {
@@ -327,7 +421,14 @@ Numbers Formulas::call(const ProgramNode& node, const AxisRanges& ranges) const 
                 return in_range(exponential_up_to(function, both[0], both[1].value));
             });
     }
-    return combined<1>({&x}, false, [&](const auto& one) { return in_range(function_of(function, one[0])); });
+    const auto one_by_one = [&](const auto& one) { return in_range(function_of(function, one[0])); };
+    if (function != ProgramFunction::exp) return combined<1>({&x}, false, one_by_one);
+    return combined<1>(
+        {&x}, false,
+        [](const auto& one, std::int64_t count, ElementResult to) {
+            return element_kernels().exponentials(one[0], count, to);
+        },
+        one_by_one);
 }
 
 /// An input at indices that are axes and nothing else; nullopt: they are not, or leave it.
@@ -346,26 +447,61 @@ std::optional<Numbers> Formulas::read_straight(const ProgramNode& node, const Ax
         there.axes.push_back(axis);
         there.extents.push_back(range.count);
     }
-    Numbers result = Numbers::along(there.axes, there.extents);
-    const std::int64_t length = there.extents.empty() ? 1 : there.extents.back();
-    const int bytes = dtype_info(input.dtype).bytes;
-    std::vector<float> row(static_cast<std::size_t>(length));
-    for (std::int64_t i = 0; i < result.size(); i += length) {
-        std::int64_t at = first;
-        std::int64_t rest = i;
-        for (std::size_t k = there.extents.size(); k > 0; --k) {
-            at += rest % there.extents[k - 1] * strides[k - 1];
-            rest /= there.extents[k - 1];
-        }
-        decode_array(input.dtype,
-                     Span<const std::byte>(input.bits.data() + at * bytes, std::size_t(length * bytes)), row);
-        std::ranges::copy(row, result.value.begin() + i);
-    }
+    Numbers result = Numbers::room(there.axes, there.extents);
+    const Walk walk(result.axes, result.extents);
+    std::vector<std::int64_t> steps;
+    for (std::size_t i = 0; i < node.list.size(); ++i) steps.push_back(strides[i]);
+    walk.rows(std::array{steps}, [&](const Row<1>& row) {
+        if (row.step[0] == 1)
+            return decode(input, first + row.from[0], row.length, result.value.data() + row.to);
+        for (std::int64_t i = 0; i < row.length; ++i)
+            result.value[std::size_t(row.to + i)] = element_of(input, first + row.from[0] + i * row.step[0]);
+    });
     std::vector<int> rising = result.axes;
     std::ranges::sort(rising);
     std::vector<std::int64_t> extents;
     for (const int axis : rising) extents.push_back(result.extents[std::size_t(result.position_of(axis))]);
     return laid_out(std::move(result), rising, extents);
+}
+
+/// A stage at indices that are axes and nothing else, in one of its states; nullopt: they are not, or leave it.
+std::optional<Numbers> Formulas::stage_straight(const ProgramNode& node, const AxisRanges& ranges) const {
+    const Program& program = call_.program;
+    const ProgramArray& array = program.array(node.what);
+    const StoredStage& stage = *stored_[std::size_t(node.what)];
+    std::map<int, std::pair<std::int64_t, std::int64_t>> axes;  // extent, and step in the stage
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < node.list.size(); ++i) {
+        const int axis = program.axis_of(node.list[i]);
+        if (axis < 0 || axes.contains(axis)) return std::nullopt;
+        const auto at = std::size_t(std::ranges::find(stage.axes, program.axis_of(array.indices[i])) -
+                                    stage.axes.begin());
+        std::int64_t step = 1;
+        for (std::size_t k = at + 1; k < stage.ranges.size(); ++k) step *= stage.ranges[k].count;
+        const AxisRange& range = ranges[std::size_t(axis)];
+        const std::int64_t offset = range.first - stage.ranges[at].first;
+        if (offset < 0 || offset + range.count > stage.ranges[at].count) return std::nullopt;
+        first += offset * step;
+        axes[axis] = {range.count, step};
+    }
+    std::int64_t state = std::int64_t(stage.states.size()) - 1;
+    if (node.state == ProgramState::before || node.state == ProgramState::after) {
+        const Numbers number = number_of_state(node, ranges);
+        if (number.size() != 1 || number.value[0] < 0 || number.value[0] > double(state)) return std::nullopt;
+        state = std::int64_t(number.value[0]);
+        for (const int axis : number.axes) axes.try_emplace(axis, 1, 0);
+    }
+    const Numbers& there = stage.states[std::size_t(state)];
+    if (there.value.empty()) return std::nullopt;
+    std::vector<int> rising;
+    std::vector<std::int64_t> extents;
+    std::vector<std::int64_t> steps;
+    for (const auto& [axis, of] : axes) {
+        rising.push_back(axis);
+        extents.push_back(of.first);
+        steps.push_back(of.second);
+    }
+    return part_of(there, first, std::move(rising), std::move(extents), steps);
 }
 
 Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const {
@@ -389,6 +525,7 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
             return of[0].value < 0 ? beyond : Uncertain{element_of(input, std::int64_t(of[0].value)), 0};
         });
     }
+    if (std::optional<Numbers> straight = stage_straight(node, ranges)) return *std::move(straight);
     const StoredStage& stage = *stored_[std::size_t(node.what)];
     std::vector<std::int64_t> shape;
     for (const AxisRange& range : stage.ranges) shape.push_back(range.count);
@@ -398,7 +535,8 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
         const auto at = std::size_t(std::ranges::find(stage.axes, axis) - stage.axes.begin());
         add(value(node.list[i], ranges), stage.ranges[at].first, shape[at], strides[at]);
     }
-    const std::int64_t size = stage.states.front().size();
+    std::int64_t size = 1;
+    for (const std::int64_t extent : shape) size *= extent;
     std::int64_t state = std::int64_t(stage.states.size()) - 1;
     if (node.state == ProgramState::before || node.state == ProgramState::after) {
         add(number_of_state(node, ranges), 0, std::int64_t(stage.states.size()), size);
@@ -407,7 +545,8 @@ Numbers Formulas::read(const ProgramNode& node, const AxisRanges& ranges) const 
     return combined<1>({&addresses}, false, [&](const auto& of) -> Uncertain {
         if (of[0].value < 0) return beyond;
         const auto address = std::int64_t(of[0].value);
-        return stage.states[std::size_t(state + address / size)].at(address % size);
+        const Numbers& there = stage.states[std::size_t(state + address / size)];
+        return there.value.empty() ? beyond : there.at(address % size);
     });
 }
 

@@ -60,6 +60,10 @@ class Formulas {
     Numbers read(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers number_of_state(const ProgramNode& node, const AxisRanges& ranges) const;
     std::optional<Numbers> read_straight(const ProgramNode& node, const AxisRanges& ranges) const;
+    Numbers chosen_of(const ProgramNode& node, const AxisRanges& ranges) const;
+    std::optional<Numbers> chosen_in_part(const ProgramNode& node, const Numbers& condition,
+                                          const AxisRanges& ranges) const;
+    std::optional<Numbers> stage_straight(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers call(const ProgramNode& node, const AxisRanges& ranges) const;
     Numbers of_two(const ProgramNode& node, const AxisRanges& ranges) const;
     bool is_of_state(int number) const;

@@ -1,4 +1,5 @@
 #include "oracle/program/judge_program.h"
+#include "oracle/program/element_operations.h"
 #include "oracle/program/formula_changes.h"
 
 #include <fmt/format.h>
@@ -47,6 +48,12 @@ class Tallied {
             else
                 count(observed, i);
         }
+    }
+
+    void take(const MatchingProgramTile& matching) {
+        verdict.compared += matching.elements;
+        verdict.largest_difference = std::max(verdict.largest_difference, matching.largest_difference);
+        verdict.budget_used = std::max(verdict.budget_used, matching.budget_used);
     }
 
     StageVerdict verdict;
@@ -169,24 +176,29 @@ void StoredArrays::read(const ProgramTile& tile, std::span<double> out, std::spa
         return index >= first(dim) && index < first(dim) + array.shape[dim];
     };
     if (begin > 0 && !is_in(tile.block, 0)) return;
-    // Row by row along the last index.
+    // Row by row along the last index, as far as it is recorded.
     const std::int64_t length = dims == 0 ? 1 : tile.indices.back().count;
+    const std::int64_t last_first = dims == 0 ? 0 : tile.indices.back().first - first(begin + dims - 1);
+    const std::int64_t last_extent = dims == 0 ? 1 : array.shape.back();
+    const std::int64_t from = std::clamp<std::int64_t>(-last_first, 0, length);
+    const std::int64_t end = std::clamp<std::int64_t>(last_extent - last_first, from, length);
+    std::vector<std::int64_t> index(dims, 0);
     for (std::int64_t i = 0; i < tile.size(); i += length) {
-        const std::vector<std::int64_t> index = tile.index_of(i);
         std::int64_t address = begin > 0 ? tile.block - first(0) : 0;
         bool is_recorded = true;
         for (std::size_t k = 0; k + 1 < dims; ++k) {
-            is_recorded = is_recorded && is_in(index[k], begin + k);
-            address = address * array.shape[begin + k] + index[k] - first(begin + k);
+            const std::int64_t at = tile.indices[k].first + index[k];
+            is_recorded = is_recorded && is_in(at, begin + k);
+            address = address * array.shape[begin + k] + at - first(begin + k);
         }
-        if (!is_recorded) continue;
-        if (dims > 0) address = address * array.shape.back() + index.back() - first(begin + dims - 1);
-        for (std::int64_t k = 0; k < length; ++k) {
-            if (dims > 0 && !is_in(index.back() + k, begin + dims - 1)) continue;
-            const double element = element_of(array, address + k);
-            out[std::size_t(i + k)] = element;
-            known[std::size_t(i + k)] = nobody_wrote(element) ? 0 : 1;
+        if (is_recorded && end > from) {
+            if (dims > 0) address = address * last_extent + last_first + from;
+            double* const row = out.data() + i + from;
+            decode(array, address, end - from, row);
+            mark_written(row, end - from, known.data() + i + from);
         }
+        for (std::size_t k = dims; k > 1 && ++index[k - 2] == tile.indices[k - 2].count; --k)
+            index[k - 2] = 0;
     }
 }
 
@@ -214,9 +226,12 @@ ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verd
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
     std::vector<Tallied> tallies;
     for (int i = 0; i < int(call.program.arrays.size()); ++i) tallies.emplace_back(call, i);
-    observe_program(call, stored, std::move(options), [&](const ObservedProgramTile& observed) {
-        tallies[std::size_t(observed.tile.stage)].take(observed);
-    });
+    observe_program(
+        call, stored, std::move(options),
+        [&](const ObservedProgramTile& observed) {
+            tallies[std::size_t(observed.tile.stage)].take(observed);
+        },
+        [&](const MatchingProgramTile& matching) { tallies[std::size_t(matching.stage)].take(matching); });
     ProgramReport report;
     report.first_wrong = first_wrong_of(call.program, tallies);
     bool is_judged = false;

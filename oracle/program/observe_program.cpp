@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
+#include <utility>
+
+#include "oracle/program/element_kernels.h"
 
 namespace tilescope {
 
@@ -37,7 +41,7 @@ class LeftOut {
     }
 
     /// Tiles of a state come block after block.
-    void pass(const ProgramTile& tile, const std::vector<double>& got, const std::vector<char>& known,
+    void pass(const ProgramTile& tile, const Reals& got, const std::vector<char>& known,
               const ExpectedTile& expected) {
         if (!is_state_) return;
         of_before_ = tile.indices;
@@ -51,7 +55,7 @@ class LeftOut {
     std::optional<double> otherwise_{};
     std::optional<double> start_{};
     std::vector<AxisRange> of_before_{};
-    std::vector<double> before_{};  ///< the state after the block before
+    Reals before_{};  ///< the state after the block before
 };
 
 ProgramFinding finding_of(double got, double expected, double tolerance, double around) {
@@ -61,6 +65,25 @@ ProgramFinding finding_of(double got, double expected, double tolerance, double 
     // Whatever is around would have passed.
     const bool tells_nothing = tolerance > 0 && tolerance >= around && around > 0;
     return tells_nothing ? ProgramFinding::not_judged : ProgramFinding::match;
+}
+
+std::vector<ProgramFinding> findings_of(const ProgramTile& tile, const Reals& got,
+                                        const std::vector<char>& known, const ExpectedTile& expected,
+                                        const LeftOut& left_out) {
+    std::vector<ProgramFinding> findings(got.size(), ProgramFinding::not_stored);
+    // What is around an element tells how much a tolerance of that size leaves open.
+    double around = 0;
+    for (const double value : expected.value) {
+        if (std::isfinite(value)) around = std::max(around, std::abs(value));
+    }
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        const bool is_missing = known[i] == 0 && nobody_wrote(got[i]);
+        if (known[i] == 0 && !is_missing) continue;
+        findings[i] = is_missing && left_out.may_be(tile, i, expected)
+                          ? ProgramFinding::left_out
+                          : finding_of(got[i], expected.value[i], expected.error[i], around);
+    }
+    return findings;
 }
 
 /// Holds the tiles of all stages against what was stored, and shows them.
@@ -83,27 +106,77 @@ class Observer {
     void compare(const ProgramTile& tile, const ExpectedTile& expected) {
         stored_.read(tile, got_, known_);
         LeftOut& left_out = left_out_[std::size_t(tile.stage)];
-        // What is around an element tells how much a tolerance of that size leaves open.
-        double around = 0;
-        for (const double value : expected.value) {
-            if (std::isfinite(value)) around = std::max(around, std::abs(value));
-        }
-        for (std::size_t i = 0; i < got_.size(); ++i) {
-            const bool is_missing = known_[i] == 0 && nobody_wrote(got_[i]);
-            if (known_[i] == 0 && !is_missing) continue;
-            findings_[i] = is_missing && left_out.may_be(tile, i, expected)
-                               ? ProgramFinding::left_out
-                               : finding_of(got_[i], expected.value[i], expected.error[i], around);
-        }
+        findings_ = findings_of(tile, got_, known_, expected, left_out);
         left_out.pass(tile, got_, known_, expected);
     }
 
     const StoredTiles& stored_;
     const ObserveProgramTile& observe_;
     std::vector<LeftOut> left_out_;
-    std::vector<double> got_;
+    Reals got_;
     std::vector<char> known_;
     std::vector<ProgramFinding> findings_;
+};
+
+/// Holds the tiles of one part against what was stored, and keeps those that do not match wholly.
+class HeldPart final : public PartObserver {
+ public:
+    HeldPart(const ProgramCall& call, const StoredTiles& stored, const ObserveProgramTile& observe,
+             const std::function<void(const MatchingProgramTile&)>& observe_matching)
+        : stored_(stored), observe_(observe), observe_matching_(observe_matching) {
+        for (const ProgramArray& array : call.program.arrays) left_out_.emplace_back(call.program, array);
+    }
+
+    void take(const ProgramTile& tile, ExpectedTile expected) override {
+        Held held{tile, std::move(expected), {}, {}, {}};
+        held.got.resize(held.expected.value.size());
+        std::vector<char> known(held.got.size(), 0);
+        stored_.read(tile, held.got, known);
+        if (!matches(held, known))
+            held.findings =
+                findings_of(tile, held.got, known, held.expected, left_out_[std::size_t(tile.stage)]);
+        left_out_[std::size_t(tile.stage)].pass(tile, held.got, known, held.expected);
+        if (held.findings.empty()) {
+            for (Reals* const reals : {&held.got, &held.expected.value, &held.expected.error})
+                reals->forget();
+        }
+        held_.push_back(std::move(held));
+    }
+
+    void finish() override {
+        for (const Held& held : held_) {
+            if (held.findings.empty())
+                observe_matching_(held.matching);
+            else
+                observe_({held.tile, held.got, held.findings, held.expected});
+        }
+    }
+
+ private:
+    struct Held {
+        ProgramTile tile;
+        ExpectedTile expected;
+        Reals got;
+        std::vector<ProgramFinding> findings;  ///< none: it matches
+        MatchingProgramTile matching;
+    };
+
+    static bool matches(Held& held, const std::vector<char>& known) {
+        const auto size = std::int64_t(known.size());
+        if (std::memchr(known.data(), 0, known.size()) != nullptr) return false;
+        const HeldElements all = element_kernels().held(
+            held.got.data(), {held.expected.value.data(), held.expected.error.data()}, size);
+        const bool tells = all.largest_tolerance == 0 || all.largest_expected == 0 ||
+                           all.largest_tolerance < all.largest_expected;
+        held.matching = {held.tile.stage, size, all.largest_difference, all.budget_used};
+        return all.is_plain && tells;
+    }
+
+    const StoredTiles& stored_;
+    const ObserveProgramTile& observe_;
+    const std::function<void(const MatchingProgramTile&)>& observe_matching_;
+    std::vector<LeftOut> left_out_;
+    std::vector<Held> held_;
 };
 
 }  // namespace
@@ -119,6 +192,17 @@ void observe_program(const ProgramCall& call, const StoredTiles& stored, Program
     evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         observer.take(tile, expected);
     });
+}
+
+void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
+                     const ObserveProgramTile& observe,
+                     const std::function<void(const MatchingProgramTile&)>& observe_matching) {
+    options.stored = &stored;
+    options.shows_stored_alone = true;
+    const std::function<std::unique_ptr<PartObserver>()> make = [&] {
+        return std::make_unique<HeldPart>(call, stored, observe, observe_matching);
+    };
+    evaluate_program(call, options, make);
 }
 
 void observe_stage(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options, int stage,

@@ -21,12 +21,24 @@ enum class ProgramFinding : std::uint8_t {
 /// A tile of a stage beside what it should hold, row-major.
 struct ObservedProgramTile {
     const ProgramTile& tile;
-    const std::vector<double>& got;
+    const Reals& got;
     const std::vector<ProgramFinding>& findings;
     const ExpectedTile& expected;
 };
 using ObserveProgramTile = std::function<void(const ObservedProgramTile&)>;
 
+/// A tile of a stage of which all was stored, and is within tolerances that say something.
+struct MatchingProgramTile {
+    int stage = -1;
+    std::int64_t elements = 0;
+    double largest_difference = 0;
+    double budget_used = 0;
+};
+
+/// Shows each tile of each stage that was stored. Those that match wholly are shown as one.
+void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
+                     const ObserveProgramTile& observe,
+                     const std::function<void(const MatchingProgramTile&)>& observe_matching);
 /// Shows each tile of each stage, those that were not stored among them, as evaluate_program() comes to them. `options.stored` is
 /// not asked.
 void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,

@@ -4,18 +4,28 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/program/functions.h"
+#include "oracle/program/element_operations.h"
 
 namespace tilescope {
 
 namespace {
 
+/// Elements of a stage that stay near the processor while others are computed from them.
+constexpr double elements_nearby = 1 << 13;
+
 /// Along all axes of a stage, with errors.
-Numbers whole(const Numbers& numbers, const std::vector<int>& axes,
-              const std::vector<std::int64_t>& extents) {
-    Numbers all = laid_out(numbers, axes, extents);
+Numbers whole(Numbers numbers, const std::vector<int>& axes, const std::vector<std::int64_t>& extents) {
+    Numbers all = laid_out(std::move(numbers), axes, extents);
     all.error.resize(all.value.size());
     return all;
+}
+
+/// Nothing is known of what nobody has computed yet.
+void fill_empty(Numbers& state) {
+    if (!state.value.empty()) return;
+    state = Numbers::along(state.axes, state.extents);
+    std::ranges::fill(state.value, std::numeric_limits<double>::quiet_NaN());
+    state.error.assign(state.value.size(), std::numeric_limits<double>::infinity());
 }
 
 /// A stage that nobody has computed yet.
@@ -29,27 +39,38 @@ StoredStage empty_stage(const ProgramCall& call, int number, const AxisRanges& o
         stage.ranges.push_back(outer[std::size_t(axis)]);
         extents.push_back(outer[std::size_t(axis)].count);
     }
-    Numbers empty = Numbers::along(stage.axes, extents);
-    std::ranges::fill(empty.value, std::numeric_limits<double>::quiet_NaN());
-    empty.error.assign(empty.value.size(), std::numeric_limits<double>::infinity());
-    stage.states.assign(array.over < 0 ? 1 : std::size_t(call.blocks_of(array.over)) + 1, empty);
+    stage.states.assign(array.over < 0 ? 1 : std::size_t(call.blocks_of(array.over)) + 1,
+                        {.axes = stage.axes, .extents = extents});
     return stage;
 }
 
-/// One block of a stage that has an element for each index of the axis of its loop.
+/// Some indices of a state of a stage.
 void keep_part(const Numbers& part, const AxisRanges& ranges, const StoredStage& stage, Numbers& kept) {
-    const Walk walk(part.axes, part.extents);
-    const std::vector<std::int64_t> steps = walk.steps_of(kept);
+    fill_empty(kept);
+    const std::vector<std::int64_t> steps = Walk(part.axes, part.extents).steps_of(kept);
     std::int64_t first = 0;
     for (std::size_t i = 0; i < stage.axes.size(); ++i)
         first += (ranges[std::size_t(stage.axes[i])].first - stage.ranges[i].first) * steps[i];
-    walk.rows(std::array{steps}, [&](std::int64_t to, const std::array<std::int64_t, 1>& from) {
-        for (std::int64_t i = 0; i < walk.row_length(); ++i) {
-            const auto at = std::size_t(first + from[0] + i * (steps.empty() ? 0 : steps.back()));
-            kept.value[at] = part.value[std::size_t(to + i)];
-            kept.error[at] = part.error[std::size_t(to + i)];
-        }
+    put_part(part, first, steps, kept);
+}
+
+/// Whether a formula reads a stage.
+bool is_read(const Program& program, int stage) {
+    return std::ranges::any_of(program.arrays, [&](const ProgramArray& array) {
+        return array.is_stage && (reads(program, array.value, stage) || reads(program, array.start, stage));
     });
+}
+
+/// Whether a formula reads a state in another way than that before or after the block where it is carried, or the last one behind.
+bool reads_other_states(const Program& program, int reader, int number, int state) {
+    if (number < 0) return false;
+    const ProgramNode& node = program.node(number);
+    if (node.op == ProgramOp::read && node.what == state) {
+        const bool is_in_loop = program.loop_of(reader) == program.loop_of(state);
+        if (node.of[0] >= 0 || is_in_loop == (node.state == ProgramState::last)) return true;
+    }
+    return std::ranges::any_of(
+        node.of, [&](int operand) { return reads_other_states(program, reader, operand, state); });
 }
 
 /// A tile in the order of the stage's own indices, and these axes.
@@ -81,6 +102,16 @@ OwnOrder own_order(const Program& program, int number, const AxisRanges& ranges,
 
 }  // namespace
 
+bool keeps_states(const Program& program, int state) {
+    for (int reader = 0; reader < int(program.arrays.size()); ++reader) {
+        const ProgramArray& array = program.array(reader);
+        if (array.is_stage && (reads_other_states(program, reader, array.value, state) ||
+                               reads_other_states(program, reader, array.start, state)))
+            return true;
+    }
+    return false;
+}
+
 TileRun::TileRun(const ProgramCall& call, const ProgramOptions& options, const AxisRanges& outer,
                  const ObserveTile& observe)
     : call_(call),
@@ -100,18 +131,115 @@ void TileRun::run(std::span<const int> stages) {
         const std::span<const int> together = stages.subspan(first, end - first);
         for (const int stage : together) prepare(stage);
         // Where all states are known there is nothing to carry.
+        // Where all states are known there is nothing to carry.
         const bool carries = std::ranges::any_of(together, [&](int stage) {
             return known_[std::size_t(stage)] == nullptr && program_.array(stage).over >= 0;
         });
-        const int axis = carries ? loop.axis : -1;
-        const std::int64_t blocks = carries ? call_.blocks_of(axis) : 1;
-        for (std::int64_t taken = 0; taken < blocks; ++taken) {
-            const std::int64_t block = carries ? call_.block_in_order(axis, loop.backwards, taken) : 0;
-            for (const int stage : together) {
-                if (known_[std::size_t(stage)] == nullptr) run_stage(stage, axis, block);
-            }
-        }
+        if (carries && forgets_)
+            run_nearby(together, loop);
+        else
+            run_loop(together, loop, carries);
         first = end;
+    }
+}
+
+/// Stages that take no state of the loop are computed before it, for all of its blocks at once.
+void TileRun::run_nearby(std::span<const int> together, const ProgramLoop& loop) {
+    std::vector<int> before;
+    std::vector<int> carried;
+    for (const int stage : together) {
+        const ProgramArray& array = program_.array(stage);
+        const bool takes_state = std::ranges::any_of(together, [&](int other) {
+            const bool is_before = std::ranges::find(before, other) != before.end();
+            return !is_before && known_[std::size_t(other)] == nullptr && reads(program_, array.value, other);
+        });
+        (array.over >= 0 || takes_state ? carried : before).push_back(stage);
+    }
+    const ProgramLoop once{-1, false, loop.first, loop.end};
+    if (!before.empty() && !run_in_parts(before, once)) run_loop(before, once, false);
+    if (!run_in_parts(carried, loop)) run_loop(carried, loop, true);
+}
+
+void TileRun::run_loop(std::span<const int> together, const ProgramLoop& loop, bool carries) {
+    const int axis = carries ? loop.axis : -1;
+    const std::int64_t blocks = carries ? call_.blocks_of(axis) : 1;
+    for (std::int64_t taken = 0; taken < blocks; ++taken) {
+        const std::int64_t block = carries ? call_.block_in_order(axis, loop.backwards, taken) : 0;
+        for (const int stage : together) {
+            if (known_[std::size_t(stage)] != nullptr) continue;
+            run_stage(stage, axis, block);
+            // What is before the block is read until the next one.
+            if (carries && taken > 0) forget(stage, taken - 1);
+        }
+    }
+    for (const int stage : together)
+        if (carries) forget(stage, blocks - 1);
+}
+
+/// A state that nobody reads any more.
+void TileRun::forget(int number, std::int64_t state) {
+    if (!forgets_ || program_.array(number).over < 0 || keeps_states(program_, number)) return;
+    Numbers& of = own_[std::size_t(number)].states[std::size_t(state)];
+    of.value.forget();
+    of.error.forget();
+}
+
+/// Goes through the blocks for some indices after the other, as many as stay near the processor. False: it is small enough as it is.
+bool TileRun::run_in_parts(std::span<const int> together, const ProgramLoop& loop) {
+    const std::vector<int> axes = independent_axes(program_, together);
+    double size = 1;
+    for (const int stage : together) {
+        double of_stage = 1;
+        for (const int index : program_.array(stage).indices) {
+            const int axis = program_.axis_of(index);
+            if (std::ranges::find(axes, axis) != axes.end()) continue;
+            of_stage *=
+                double(axis == loop.axis ? call_.blocks[std::size_t(axis)] : outer_[std::size_t(axis)].count);
+        }
+        size = std::max(size, of_stage);
+    }
+    AxisRanges ranges = outer_;
+    std::int64_t count = 1;
+    for (std::size_t i = axes.size(); i > 0; --i) {
+        AxisRange& range = ranges[std::size_t(axes[i - 1])];
+        const std::int64_t whole_count = range.count;
+        range.count = std::clamp(std::int64_t(elements_nearby / size), std::int64_t(1), whole_count);
+        size *= double(range.count);
+        count *= (whole_count + range.count - 1) / range.count;
+    }
+    if (count == 1) return false;
+    const AxisRanges first = ranges;
+    for (std::int64_t number = 0; number < count; ++number) {
+        std::int64_t rest = number;
+        for (std::size_t i = axes.size(); i > 0; --i) {
+            const auto axis = std::size_t(axes[i - 1]);
+            const std::int64_t step = first[axis].count;
+            const std::int64_t parts = (outer_[axis].count + step - 1) / step;
+            const std::int64_t begin = rest % parts * step;
+            rest /= parts;
+            ranges[axis] = {outer_[axis].first + begin, std::min(step, outer_[axis].count - begin)};
+        }
+        run_part(together, loop, ranges);
+    }
+    return true;
+}
+
+void TileRun::run_part(std::span<const int> together, const ProgramLoop& loop, const AxisRanges& ranges) {
+    TileRun part(call_, options_, ranges, observe_);
+    part.forgets_ = true;
+    for (std::size_t i = 0; i < view_.size(); ++i) {
+        const bool is_computed =
+            std::ranges::find(together, int(i)) != together.end() && known_[i] == nullptr;
+        if (view_[i] != nullptr && !is_computed) part.know(int(i), *view_[i]);
+    }
+    for (const int stage : together) part.prepare(stage);
+    part.run_loop(together, loop, loop.axis >= 0);
+    for (const int stage : together) {
+        if (known_[std::size_t(stage)] != nullptr) continue;
+        const std::vector<Numbers>& states = part.own_[std::size_t(stage)].states;
+        StoredStage& all = own_[std::size_t(stage)];
+        for (std::size_t i = 0; i < states.size(); ++i)
+            if (!states[i].value.empty()) keep_part(states[i], ranges, all, all.states[i]);
     }
 }
 
@@ -146,11 +274,7 @@ SumModel TileRun::model_of(int number) const {
 void TileRun::store(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
     const Dtype dtype = program_.array(number).dtype;
     const bool rounds = watch_ == nullptr || watch_->rounds(store_of(number));
-    for (std::size_t i = 0; dtype != Dtype::f32 && rounds && i < numbers.value.size(); ++i) {
-        const Uncertain cast = cast_to(dtype, {numbers.value[i], numbers.error[i]});
-        numbers.value[i] = cast.value;
-        numbers.error[i] = cast.error;
-    }
+    if (dtype != Dtype::f32 && rounds) numbers = cast_of(dtype, numbers);
     if (watch_ != nullptr) watch_->pass(store_of(number), ranges, block, numbers);
 }
 
@@ -189,7 +313,7 @@ AxisRange TileRun::block_range(int axis, std::int64_t block) const {
 bool TileRun::take_stored(const ProgramTile& tile, Numbers& got) const {
     if (options_.stored == nullptr || !options_.stored->has(tile.stage)) return false;
     std::vector<char> known(got.value.size(), 0);
-    std::vector<double> stored(got.value.size());
+    Reals stored(got.value.size());
     options_.stored->read(tile, stored, known);
     for (std::size_t i = 0; i < known.size(); ++i) {
         if (known[i] == 0) continue;
@@ -202,6 +326,7 @@ bool TileRun::take_stored(const ProgramTile& tile, Numbers& got) const {
 /// What other rows of a state hold already, after the block: as it was stored, and nothing is known of the rest.
 void TileRun::show_stored(int number, const AxisRanges& ranges, std::int64_t block, Numbers& state) const {
     const OwnOrder order = own_order(program_, number, ranges, block);
+    fill_empty(state);
     Numbers got = laid_out(state, order.axes, order.extents);
     if (take_stored(order.tile, got))
         state = whole(laid_out(got, state.axes, state.extents), state.axes, state.extents);
@@ -209,11 +334,16 @@ void TileRun::show_stored(int number, const AxisRanges& ranges, std::int64_t blo
 
 /// Shows what is expected, and goes on from what the kernel stored.
 void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
+    const bool is_stored = options_.stored != nullptr && options_.stored->has(number);
+    if (!is_stored && options_.shows_stored_alone) return;
     const OwnOrder order = own_order(program_, number, ranges, block);
     Numbers got = laid_out(numbers, order.axes, order.extents);
+    if (forgets_ && !is_read(program_, number))
+        return observe_(order.tile, {std::move(got.value), std::move(got.error)});
     observe_(order.tile, {got.value, got.error});
-    if (!take_stored(order.tile, got)) return;
-    numbers = whole(laid_out(got, numbers.axes, numbers.extents), numbers.axes, numbers.extents);
+    if (take_stored(order.tile, got))
+        numbers =
+            whole(laid_out(std::move(got), numbers.axes, numbers.extents), numbers.axes, numbers.extents);
 }
 
 void start_anew(const ProgramCall& call, int number, StoredStage& stage) {
@@ -252,7 +382,7 @@ KnownStage known_stage(const ProgramCall& call, const ProgramOptions& options, i
         options.stored->read(order.tile, got.value, known);
         result.is_whole = result.is_whole && std::ranges::find(known, char(0)) == known.end();
         Numbers& state = stage.states[i];
-        state = whole(got, state.axes, state.extents);
+        state = whole(std::move(got), state.axes, state.extents);
         Numbers marks = Numbers::along(order.axes, order.extents);
         std::ranges::copy(known, marks.value.begin());
         marks = laid_out(marks, state.axes, state.extents);

@@ -29,6 +29,8 @@ class TileRun {
     void watch(OperationWatch& watch) { watch_ = &watch; }
     /// What does not change from run to run is computed once. It must outlive this.
     void remember(const NumbersMemory& memory) { memory_ = memory; }
+    /// Nobody asks for what stages hold when it has run. States are then let go as soon as no formula reads them.
+    void forget_what_is_over() { forgets_ = true; }
     /// These stages, which rise, and take from others only what is known.
     void run(std::span<const int> stages);
 
@@ -40,6 +42,11 @@ class TileRun {
 
  private:
     void prepare(int number);
+    void run_loop(std::span<const int> together, const ProgramLoop& loop, bool carries);
+    void run_nearby(std::span<const int> together, const ProgramLoop& loop);
+    bool run_in_parts(std::span<const int> together, const ProgramLoop& loop);
+    void run_part(std::span<const int> together, const ProgramLoop& loop, const AxisRanges& ranges);
+    void forget(int number, std::int64_t state);
     void store(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const;
     void run_stage(int number, int loop_axis, std::int64_t block);
     bool take_stored(const ProgramTile& tile, Numbers& got) const;
@@ -54,10 +61,14 @@ class TileRun {
     const ObserveTile& observe_;
     OperationWatch* watch_ = nullptr;
     NumbersMemory memory_{};
+    bool forgets_ = false;
     std::vector<StoredStage> own_;
     std::vector<const StoredStage*> known_;
     std::vector<const StoredStage*> view_;
 };
+
+/// Whether a formula reads a state after another block than the one that it is in, or the last one.
+bool keeps_states(const Program& program, int state);
 
 /// What a state is before its first block, by the program as it is now.
 void start_anew(const ProgramCall& call, int number, StoredStage& stage);
