@@ -39,7 +39,7 @@ std::optional<Numbers> gathered(const Numbers& needed, const Numbers& right) {
     std::ranges::fill(low.value, -HUGE_VAL);
     std::ranges::fill(high.value, HUGE_VAL);
     const Walk walk(needed.axes, needed.extents);
-    const std::array<std::vector<std::int64_t>, 1> steps = {walk.steps_of(low)};
+    const std::array steps = {walk.steps_of(low)};
     walk.rows(steps, [&](const Row<1>& row) {
         for (std::int64_t i = 0; i < row.length; ++i) {
             const Uncertain one = needed.at(row.to + i);

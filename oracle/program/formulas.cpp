@@ -257,7 +257,7 @@ std::optional<Numbers> Formulas::chosen_in_part(const ProgramNode& node, const N
     const bool is_exact = x.is_exact() && otherwise.is_exact();
     Numbers result = laid_out(std::move(otherwise), axes, extents);
     result.error.resize(result.value.size());
-    std::vector<std::int64_t> steps(axes.size(), 1);
+    PerAxis steps(axes.size(), 1);
     std::int64_t first = 0;
     for (std::size_t i = axes.size(); i > 0; --i) {
         if (i < axes.size()) steps[i - 1] = steps[i] * extents[i];
@@ -449,7 +449,7 @@ std::optional<Numbers> Formulas::read_straight(const ProgramNode& node, const Ax
     }
     Numbers result = Numbers::room(there.axes, there.extents);
     const Walk walk(result.axes, result.extents);
-    std::vector<std::int64_t> steps;
+    PerAxis steps;
     for (std::size_t i = 0; i < node.list.size(); ++i) steps.push_back(strides[i]);
     walk.rows(std::array{steps}, [&](const Row<1>& row) {
         if (row.step[0] == 1)
@@ -495,7 +495,7 @@ std::optional<Numbers> Formulas::stage_straight(const ProgramNode& node, const A
     if (there.value.empty()) return std::nullopt;
     std::vector<int> rising;
     std::vector<std::int64_t> extents;
-    std::vector<std::int64_t> steps;
+    PerAxis steps;
     for (const auto& [axis, of] : axes) {
         rising.push_back(axis);
         extents.push_back(of.first);

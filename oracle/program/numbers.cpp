@@ -51,8 +51,8 @@ int Numbers::position_of(int axis) const {
     return found == axes.end() ? -1 : int(found - axes.begin());
 }
 
-std::vector<std::int64_t> Walk::steps_of(const Numbers& numbers) const {
-    std::vector<std::int64_t> steps;
+PerAxis Walk::steps_of(const Numbers& numbers) const {
+    PerAxis steps;
     for (const int axis : axes_) {
         const int position = numbers.position_of(axis);
         std::int64_t step = 0;
@@ -87,7 +87,7 @@ Numbers room_for(const Numbers* const* of, std::size_t count) {
 namespace {
 
 void copy_rows(const Walk& walk, const Reals& from, std::int64_t begin,
-               const std::vector<std::int64_t>& steps, Reals& to) {
+               const PerAxis& steps, Reals& to) {
     walk.rows(std::array{steps}, [&](const Row<1>& row) {
         const double* const first = from.data() + begin + row.from[0];
         double* const out = to.data() + row.to;
@@ -102,7 +102,7 @@ void copy_rows(const Walk& walk, const Reals& from, std::int64_t begin,
 }  // namespace
 
 Numbers part_of(const Numbers& numbers, std::int64_t first, std::vector<int> axes,
-                std::vector<std::int64_t> extents, const std::vector<std::int64_t>& steps) {
+                std::vector<std::int64_t> extents, const PerAxis& steps) {
     Numbers part = Numbers::room(std::move(axes), std::move(extents));
     part.error.make_room(part.value.size());
     if (part.value.empty()) return part;
@@ -112,7 +112,7 @@ Numbers part_of(const Numbers& numbers, std::int64_t first, std::vector<int> axe
     return part;
 }
 
-void put_part(const Numbers& part, std::int64_t first, const std::vector<std::int64_t>& steps,
+void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps,
               Numbers& numbers) {
     if (part.value.empty()) return;
     Walk(part.axes, part.extents).rows(std::array{steps}, [&](const Row<1>& row) {
@@ -130,7 +130,7 @@ Numbers laid_out(Numbers numbers, const std::vector<int>& axes, const std::vecto
     if (!numbers.is_exact()) result.error.make_room(result.value.size());
     if (result.value.empty()) return result;
     const Walk walk(result.axes, result.extents);
-    const std::vector<std::int64_t> steps = walk.steps_of(numbers);
+    const PerAxis steps = walk.steps_of(numbers);
     copy_rows(walk, numbers.value, 0, steps, result.value);
     if (!numbers.is_exact()) copy_rows(walk, numbers.error, 0, steps, result.error);
     return result;

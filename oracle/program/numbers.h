@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "dump/schema/program.h"
 #include "oracle/describe/real.h"
 #include "oracle/program/element_kernels.h"
 #include "oracle/program/reals.h"
@@ -38,6 +39,28 @@ struct Numbers {
 /// Elements that this thread has computed so far: how searches know what they have spent.
 std::int64_t& elements_computed();
 
+/// A number for each of some axes.
+class PerAxis {
+ public:
+    PerAxis() = default;
+    explicit PerAxis(const std::vector<std::int64_t>& numbers) {
+        for (const std::int64_t number : numbers) push_back(number);
+    }
+    PerAxis(std::size_t size, std::int64_t number) : size_(size) { std::fill_n(numbers_.begin(), size, number); }
+
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    std::int64_t& operator[](std::size_t i) { return numbers_[i]; }
+    std::int64_t operator[](std::size_t i) const { return numbers_[i]; }
+    std::int64_t back() const { return numbers_[size_ - 1]; }
+    void push_back(std::int64_t number) { numbers_[size_++] = number; }
+    void pop_back() { --size_; }
+
+ private:
+    std::array<std::int64_t, ProgramLimits::axes> numbers_{};
+    std::size_t size_ = 0;
+};
+
 /// Elements one behind the other in a result, and where those of the operands stand: the first one, and how far the next is.
 template <std::size_t n>
 struct Row {
@@ -54,12 +77,12 @@ class Walk {
         : axes_(axes), extents_(extents) {}
 
     /// Distances in `numbers` from one index of each axis to the next.
-    std::vector<std::int64_t> steps_of(const Numbers& numbers) const;
+    PerAxis steps_of(const Numbers& numbers) const;
 
     /// Calls each(row) for rows as long as all operands go on in equal steps.
     template <std::size_t n, class Each>
-    void rows(std::array<std::vector<std::int64_t>, n> steps, const Each& each) const {
-        std::vector<std::int64_t> extents = extents_;
+    void rows(std::array<PerAxis, n> steps, const Each& each) const {
+        PerAxis extents(extents_);
         while (extents.size() > 1 && joins_last(extents, steps)) {}
         Row<n> row;
         if (!extents.empty()) {
@@ -67,7 +90,7 @@ class Walk {
             for (std::size_t k = 0; k < n; ++k) row.step[k] = steps[k].back();
         }
         const std::size_t outer = extents.empty() ? 0 : extents.size() - 1;
-        std::vector<std::int64_t> index(outer, 0);
+        PerAxis index(outer, 0);
         for (;;) {
             each(std::as_const(row));
             row.to += row.length;
@@ -86,15 +109,14 @@ class Walk {
  private:
     /// Whether the last axis goes on where the one before it ends, in all operands: both are one axis then.
     template <std::size_t n>
-    static bool joins_last(std::vector<std::int64_t>& extents,
-                           std::array<std::vector<std::int64_t>, n>& steps) {
+    static bool joins_last(PerAxis& extents, std::array<PerAxis, n>& steps) {
         const std::size_t last = extents.size() - 1;
         const bool is_one = extents[last] == 1;
-        for (const std::vector<std::int64_t>& step : steps) {
+        for (const PerAxis& step : steps) {
             if (!is_one && extents[last - 1] != 1 && step[last - 1] != step[last] * extents[last])
                 return false;
         }
-        for (std::vector<std::int64_t>& step : steps) {
+        for (PerAxis& step : steps) {
             if (!is_one) step[last - 1] = step[last];
             step.pop_back();
         }
@@ -117,7 +139,7 @@ Numbers combined(const std::array<const Numbers*, n>& of, bool exact, const Make
     if (!exact) result.error.make_room(result.value.size());
     if (result.value.empty()) return result;
     const Walk walk(result.axes, result.extents);
-    std::array<std::vector<std::int64_t>, n> steps;
+    std::array<PerAxis, n> steps;
     for (std::size_t k = 0; k < n; ++k) steps[k] = walk.steps_of(*of[k]);
     walk.rows(steps, [&](const Row<n>& row) {
         for (std::int64_t i = 0; i < row.length; ++i) {
@@ -151,7 +173,7 @@ Numbers combined(const std::array<const Numbers*, n>& of, bool exact, const Quic
     result.error.make_room(result.value.size());
     if (result.value.empty()) return result;
     const Walk walk(result.axes, result.extents);
-    std::array<std::vector<std::int64_t>, n> steps;
+    std::array<PerAxis, n> steps;
     for (std::size_t k = 0; k < n; ++k) steps[k] = walk.steps_of(*of[k]);
     std::array<SpanOf, n> kept;
     std::array<ElementSpan, n> spans;
@@ -179,10 +201,10 @@ Numbers combined(const std::array<const Numbers*, n>& of, bool exact, const Quic
 
 /// Some of these numbers along other axes: from the first-th on, in these steps along each. With errors.
 Numbers part_of(const Numbers& numbers, std::int64_t first, std::vector<int> axes,
-                std::vector<std::int64_t> extents, const std::vector<std::int64_t>& steps);
+                std::vector<std::int64_t> extents, const PerAxis& steps);
 
 /// Puts numbers with errors in the place of those.
-void put_part(const Numbers& part, std::int64_t first, const std::vector<std::int64_t>& steps,
+void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps,
               Numbers& numbers);
 
 /// The same numbers along these axes in this order, which need not rise. Axes that they do not have repeat them; what they

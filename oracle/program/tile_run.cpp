@@ -47,7 +47,7 @@ StoredStage empty_stage(const ProgramCall& call, int number, const AxisRanges& o
 /// Some indices of a state of a stage.
 void keep_part(const Numbers& part, const AxisRanges& ranges, const StoredStage& stage, Numbers& kept) {
     fill_empty(kept);
-    const std::vector<std::int64_t> steps = Walk(part.axes, part.extents).steps_of(kept);
+    const PerAxis steps = Walk(part.axes, part.extents).steps_of(kept);
     std::int64_t first = 0;
     for (std::size_t i = 0; i < stage.axes.size(); ++i)
         first += (ranges[std::size_t(stage.axes[i])].first - stage.ranges[i].first) * steps[i];
