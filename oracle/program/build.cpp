@@ -47,6 +47,20 @@ bool is_number(const Program& program, int number, double value) {
     return node.op == ProgramOp::number && node.number == value;
 }
 
+namespace {
+
+/// A real number that is written out, with its sign.
+std::optional<double> number_of(const Program& program, int number) {
+    const ProgramNode& node = program.node(number);
+    if (node.is_whole) return std::nullopt;
+    if (node.op == ProgramOp::number) return node.number;
+    if (node.op != ProgramOp::negative) return std::nullopt;
+    const std::optional<double> without_sign = number_of(program, node.of[0]);
+    return without_sign ? std::optional(-*without_sign) : std::nullopt;
+}
+
+}  // namespace
+
 int ProgramBuilder::add(ProgramNode node) {
     program_.nodes.push_back(std::move(node));
     return int(program_.nodes.size()) - 1;
@@ -66,6 +80,12 @@ int ProgramBuilder::axis(int number) {
 }
 
 int ProgramBuilder::of_two(ProgramOp op, int left, int right) {
+    if (op == ProgramOp::smaller || op == ProgramOp::larger) {
+        const std::optional<double> one = number_of(program_, left);
+        const std::optional<double> other = number_of(program_, right);
+        if (one && other)
+            return real(op == ProgramOp::smaller ? std::min(*one, *other) : std::max(*one, *other));
+    }
     const bool is_condition = op >= ProgramOp::less && op <= ProgramOp::opposite;
     const bool is_whole = program_.node(left).is_whole && program_.node(right).is_whole && !is_condition;
     return add({.op = op, .of = {left, right, -1}, .is_whole = is_whole});

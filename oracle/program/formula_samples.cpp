@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <span>
+#include <utility>
+
+#include "oracle/program/build.h"
 
 namespace tilescope {
 
@@ -11,6 +15,8 @@ namespace {
 
 /// Places that are looked at of each part: so many that are wrong, and as many others; of a sum for each of its terms.
 constexpr std::int64_t most_places = 1024;
+/// Of a comparison of numbers as many more at each end of those that must hold, and of the others: these tell its bound.
+constexpr std::size_t most_at_ends = 8;
 constexpr std::int64_t sums_per_term = 4;
 constexpr std::int64_t most_terms_of_sum = 512;
 /// Sums whose factors are kept.
@@ -84,7 +90,7 @@ bool FormulaSamples::has_operand(int number, std::size_t operand) const {
     const bool is_of_place = node.op == ProgramOp::plus || node.op == ProgramOp::minus ||
                              node.op == ProgramOp::times || node.op == ProgramOp::quotient ||
                              node.op == ProgramOp::smaller || node.op == ProgramOp::larger ||
-                             (node.op == ProgramOp::chosen && operand != 1);
+                             is_comparison(node.op) || (node.op == ProgramOp::chosen && operand != 1);
     return is_of_place && node.of[operand] >= 0 && !program_.node(node.of[operand]).is_whole;
 }
 
@@ -99,6 +105,58 @@ std::array<Numbers, 3> FormulaSamples::operands_of(const NeededValues& values,
     }
     return operands;
 }
+
+std::vector<Uncertain> FormulaSamples::numbers_at(const NodeSamples& of, int node) const {
+    std::vector<Numbers> parts;
+    for (const NodeSamples::Part& part : of.parts) {
+        bool is_there = true;
+        for_each_node(program_, node, [&](int each) {
+            const ProgramNode& read = program_.node(each);
+            if (read.op != ProgramOp::read || !program_.array(read.what).is_stage) return;
+            const StoredStage* const stored = (*part.stages)[std::size_t(read.what)];
+            is_there = is_there && stored != nullptr && !stored->states.empty();
+        });
+        if (!is_there) return {};
+        std::vector<std::int64_t> extents;
+        for (const int axis : of.axes) extents.push_back(part.ranges[std::size_t(axis)].count);
+        Formulas formulas(call_, *part.stages, of.stage, {});
+        parts.push_back(laid_out(formulas.at(node, part.ranges, part.block), of.axes, extents));
+    }
+    std::vector<Uncertain> numbers;
+    for (const NodeSample& sample : of.samples) {
+        std::int64_t address = 0;
+        for (const int axis : of.axes) {
+            const AxisRange& range = of.parts[sample.part].ranges[std::size_t(axis)];
+            address = address * range.count + sample.at[std::size_t(axis)] - range.first;
+        }
+        numbers.push_back(parts[sample.part].at(address));
+    }
+    return numbers;
+}
+
+namespace {
+
+/// Where two numbers that are compared differ least and most, of the places at which it must hold, and of the others.
+std::vector<char> at_ends(const Numbers& needed, const std::array<Numbers, 3>& operands) {
+    std::array<std::vector<std::pair<double, std::int64_t>>, 2> differences;
+    for (std::int64_t i = 0; i < needed.size(); ++i) {
+        const double difference = operands[0].at(i).value - operands[1].at(i).value;
+        if (std::isfinite(needed.at(i).error) && !std::isnan(difference))
+            differences[needed.at(i).value != 0 ? 1 : 0].emplace_back(difference, i);
+    }
+    std::vector<char> are_taken(std::size_t(needed.size()), 0);
+    for (auto& of_side : differences) {
+        const std::size_t count = std::min(most_at_ends, of_side.size());
+        const auto some = of_side.begin() + std::ptrdiff_t(count);
+        std::ranges::partial_sort(of_side, some);
+        for (auto one = of_side.begin(); one != some; ++one) are_taken[std::size_t(one->second)] = 1;
+        std::ranges::partial_sort(of_side, some, std::greater());
+        for (auto one = of_side.begin(); one != some; ++one) are_taken[std::size_t(one->second)] = 1;
+    }
+    return are_taken;
+}
+
+}  // namespace
 
 void FormulaSamples::take_values(const NeededValues& values, const std::vector<const StoredStage*>& stages) {
     const Numbers& needed = values.needed;
@@ -122,8 +180,12 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
     std::array<SpreadChoice, 2> some{SpreadChoice(counts[0], most_places),
                                      SpreadChoice(counts[1], most_places)};
     const std::vector<Numbers> indices = indices_of(values, stages);
+    const ProgramOp op = program_.node(values.node).op;
+    const bool compares_numbers =
+        is_comparison(op) && has_operand(values.node, 0) && has_operand(values.node, 1);
     const std::array<Numbers, 3> operands =
-        counts[1] > 0 ? operands_of(values, stages) : std::array<Numbers, 3>();
+        counts[1] > 0 || compares_numbers ? operands_of(values, stages) : std::array<Numbers, 3>();
+    const std::vector<char> are_taken = compares_numbers ? at_ends(needed, operands) : std::vector<char>();
     for (std::int64_t i = 0; i < needed.size(); ++i) {
         const Uncertain number = needed.at(i);
         if (!std::isfinite(number.error)) continue;
@@ -132,7 +194,8 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
                           .needed = number.value,
                           .error = number.error,
                           .is_wrong = is_wrong(values, i)};
-        if (!some[sample.is_wrong ? 1 : 0].takes()) continue;
+        const bool is_at_end = !are_taken.empty() && are_taken[std::size_t(i)] != 0;
+        if (!some[sample.is_wrong ? 1 : 0].takes() && !is_at_end) continue;
         sample.at = indices_at(values.ranges, needed, i);
         for (std::size_t k = 0; k < operands.size(); ++k)
             sample.operands[k] = operands[k].value.empty() ? Uncertain{std::nan(""), 0} : operands[k].at(i);
@@ -143,7 +206,7 @@ void FormulaSamples::take_values(const NeededValues& values, const std::vector<c
         ++(sample.is_wrong ? of.wrong : of.right);
         of.samples.push_back(sample);
     }
-    of.parts.push_back({&stages, values.ranges, is_read(of) ? Numbers() : values.right});
+    of.parts.push_back({&stages, values.ranges, values.block, is_read(of) ? Numbers() : values.right});
 }
 
 namespace {

@@ -40,6 +40,7 @@ struct NodeSamples {
     struct Part {
         const std::vector<const StoredStage*>* stages = nullptr;
         AxisRanges ranges{};
+        std::int64_t block = 0;
         Numbers right{};  ///< of what is no read
     };
     int stage = -1;  ///< whose formula it is a part of
@@ -101,6 +102,8 @@ class FormulaSamples {
     AxisRange range_of(const NodeSamples& of, std::size_t dimension, std::size_t part) const;
     /// Whether an operand of a part of a formula is a number at the same place.
     bool has_operand(int node, std::size_t operand) const;
+    /// What another node is at the place of each sample, as far as it takes no other axes; empty where that is not known.
+    std::vector<Uncertain> numbers_at(const NodeSamples& of, int node) const;
     /// What stands at other indices; NaN beyond what is known.
     double value_at(const NodeSamples& of, const NodeSample& sample, const ElementIndices& index) const;
     /// What a state of the same place was before the block that a sample is of, or after it; NaN where that is not known.

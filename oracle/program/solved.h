@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -77,6 +78,7 @@ class RewriteOffers {
 void offer_functions(RewriteOffers& offers, const NodeSamples& of);
 void offer_operands(RewriteOffers& offers, const NodeSamples& of);
 void offer_conditions(RewriteOffers& offers, const NodeSamples& of);
+void offer_comparisons_of_reals(RewriteOffers& offers, const NodeSamples& of);
 void offer_indices(RewriteOffers& offers, const NodeSamples& of);
 void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
@@ -84,6 +86,12 @@ void offer_weights(RewriteOffers& offers, const SumSamples& of);
 void offer_bounds(RewriteOffers& offers, const SumSamples& of);
 void offer_functions_of_terms(RewriteOffers& offers, const SumSamples& of);
 
+/// Comparisons that may stand in the place of another one, and another number in them.
+inline constexpr std::array<ProgramOp, 6> all_comparisons = {ProgramOp::less,  ProgramOp::at_most,
+                                                             ProgramOp::more,  ProgramOp::at_least,
+                                                             ProgramOp::equal, ProgramOp::unequal};
+inline constexpr double bits_of_other_comparison = 2.5;
+inline constexpr double bits_of_other_number = 6;
 /// In the formulas: a number, that it is 0, and one that has more than a few digits.
 inline constexpr double bits_of_real = 8;
 inline constexpr double bits_of_zero = 5;

@@ -10,11 +10,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr std::array<ProgramOp, 6> comparisons = {ProgramOp::less,  ProgramOp::at_most,
-                                                  ProgramOp::more,  ProgramOp::at_least,
-                                                  ProgramOp::equal, ProgramOp::unequal};
-constexpr double bits_of_other_number = 6;
-constexpr double bits_of_other_comparison = 2.5;
 constexpr double bits_of_extents = 5;
 
 /// What may stand on one side of a comparison.
@@ -150,7 +145,7 @@ void offer_comparisons(RewriteOffers& offers, const NodeSamples& of) {
             const auto left = numbers_at(call, of, sides[0][i].node);
             const auto right = numbers_at(call, of, sides[1][k].node);
             if (!left || !right) continue;
-            for (const ProgramOp op : comparisons) {
+            for (const ProgramOp op : all_comparisons) {
                 const std::optional<std::int64_t> by = shift_of(op, *left, *right, of);
                 if (!by || (op == comparison.op && i + k == 0 && *by == 0)) continue;
                 for (std::size_t n = 0; n < values.size(); ++n)
@@ -173,6 +168,8 @@ void offer_conditions(RewriteOffers& offers, const NodeSamples& of) {
     const bool compares = is_comparison(condition.op);
     if (compares && program.node(condition.of[0]).is_whole && program.node(condition.of[1]).is_whole)
         offer_comparisons(offers, of);
+    else if (compares)
+        offer_comparisons_of_reals(offers, of);
     ProgramBuilder& build = offers.build();
     for (const bool always : {true, false}) {
         const int instead = build.of_two(ProgramOp::equal, build.whole(always ? 0 : 1), build.whole(0));

@@ -7,6 +7,17 @@
 
 namespace tilescope {
 
+namespace {
+
+/// To a multiple of this power of ten, as its digits are read.
+double rounded_at(double value, double exponent) {
+    // Powers below 1 are no binary numbers.
+    const double power = std::pow(10, std::abs(exponent));
+    return exponent < 0 ? std::round(value * power) / power : std::round(value / power) * power;
+}
+
+}  // namespace
+
 KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known) {
     if (std::abs(value) <= uncertainty) return {"0", 0};
     const auto is = [&](double number) { return std::abs(value - number) <= uncertainty; };
@@ -14,8 +25,8 @@ KnownNumber simplest_number(double value, double uncertainty, const std::vector<
     // What leaves much open has no name.
     for (const KnownNumber& number : known)
         if (uncertainty <= 1e-3 * std::abs(value) && is(number.value)) return number;
-    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.1, 0.03125, 0.015625}) {
-        const double number = std::round(value / step) * step;
+    for (const double parts : {1.0, 2.0, 4.0, 8.0, 16.0, 10.0, 32.0, 64.0}) {
+        const double number = std::round(value * parts) / parts;
         if (number != 0 && std::abs(number) <= 64 && is(number))
             return {fmt::format("{:.6g}", number), number};
     }
@@ -27,11 +38,21 @@ KnownNumber simplest_number(double value, double uncertainty, const std::vector<
         if (is(number)) return {fmt::format("{:.6g}", number), number};
     }
     for (int decimals = 0; decimals < 3; ++decimals) {
-        const double step = std::pow(10, std::floor(std::log10(std::abs(value))) - decimals);
-        const double number = std::round(value / step) * step;
+        const double number = rounded_at(value, std::floor(std::log10(std::abs(value))) - decimals);
         if (is(number)) return {fmt::format("{:.6g}", number), number};
     }
     return {fmt::format("{:.6g}", value), value, false};
+}
+
+KnownNumber simplest_number_between(double low, double high) {
+    const double middle = low / 2 + high / 2;
+    const KnownNumber simple = simplest_number(middle, high / 2 - low / 2, {});
+    if (simple.is_round || middle == 0) return simple;
+    for (int decimals = 3; decimals < 9; ++decimals) {
+        const double number = rounded_at(middle, std::floor(std::log10(std::abs(middle))) - decimals);
+        if (number >= low && number <= high) return {fmt::format("{:.9g}", number), number, false};
+    }
+    return simple;
 }
 
 double simple_number(double value, double uncertainty) {

@@ -15,6 +15,9 @@ struct KnownNumber {
 /// own digits where there is none.
 KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known);
 
+/// The simplest number between two others; that with the fewest digits where none is simple.
+KnownNumber simplest_number_between(double low, double high);
+
 /// The integer, half or quarter that is no further from `value` than `uncertainty`; `value` where there is none.
 double simple_number(double value, double uncertainty);
 

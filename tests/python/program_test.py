@@ -6,6 +6,7 @@ usage: program_test.py FOLDER-OF-THE-PACKAGE FOLDER-OF-SAMPLES
 
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -346,6 +347,85 @@ class ProgramTest(unittest.TestCase):
                 program = tilescope.Program(f"axes i: n\ninput x[i]\nstage y[i] = {formula}\noutput y")
                 report = program.judge({"x": x}, {"y": value.astype(np.float32)})
                 self.assertTrue(report.matches, f"{formula}\n{report.text}")
+
+    def test_another_bound_of_a_comparison_is_told(self):
+        random = np.random.default_rng(3)
+        x, y = (programs.normal(random, 24, 64) for _ in range(2))
+        quarters = np.round(x * 4) / 4
+        s = (0.5 + random.random(24)).astype(np.float32)
+        above = lambda condition: np.where(condition, 3, 2)  # noqa: E731
+        cases = [
+            # A formula, what the kernel computes of x, and what stands in its place.
+            (x, "3.0 where x > 0.5 else 2.0", above(x > np.float32(0.5626)), "3.0 where x > 0.5625 else 2.0"),
+            (x, "3.0 where 0.5 < x else 2.0", above(x > np.float32(0.5626)), "3.0 where 0.5625 < x else 2.0"),
+            (x, "3.0 where x < -0.5 else 2.0", above(x < np.float32(-0.6)), "3.0 where x < -0.6 else 2.0"),
+            (x, "x where x > 0.5 else -x", np.where(x > np.float32(0.5626), x, -x), "x where x > 0.5625 else -x"),
+            (x, "(3.0 where x > 0.5 else 2.0) where x > 0.25 else 1.0",
+             np.where(x > 0.25, above(x > np.float32(0.5626)), 1), "(3.0 where x > 0.5625 else 2.0) where x > 0.25 else 1.0"),
+            (x, "x where x > 0.5 and y > 0.25 else 0.0",
+             np.where((x > np.float32(0.6)) & (y > 0.25), x, 0), "x where x > 0.6 and y > 0.25 else 0.0"),
+            (x, "x where abs(x) > 1.5 * s else 0.0",
+             np.where(np.abs(x) > np.float32(1.2) * s[:, None], x, 0), "x where abs(x) > 1.2 * s else 0.0"),
+            (x, "3.0 where x > y else 2.0", above(x > y + 0.25), "3.0 where x > y + 0.25 else 2.0"),
+            (quarters, "3.0 where x > 0.5 else 2.0", above(quarters >= 0.5), "3.0 where x >= 0.5 else 2.0"),
+            (quarters, "3.0 where x >= 0.5 else 2.0", above(quarters >= 0.75), "3.0 where x > 0.5 else 2.0"),
+            (x, "3.0 where x > 0.5 else 2.0", above(y > 0.5), "3.0 where y[n, i] > 0.5 else 2.0"),
+            (x, "3.0 where x > 0.5 else 2.0", above(x > y), "3.0 where x > y else 2.0"),
+            (x, "x where x > 0.5 else 0.0", np.where(np.abs(x) > 0.5, x, 0), "x where abs(x) > 0.5 else 0.0"),
+            (x, "x where abs(x) > 0.5 else 0.0", np.where(x > 0.5, x, 0), "x where x > 0.5 else 0.0"),
+            (x, "max(min(x, 1.0), -1.0)", np.clip(x, -1, 0.9), "max(min(x, 0.9), -1.0)"),
+            (x, "max(min(x, 1.0), -1.0)", np.clip(x, -1, 1.5), "max(min(x, 1.5), -1.0)"),
+            (x, "max(min(x, 1.0), -1.0)", np.clip(x, -1.25, 1), "max(min(x, 1.0), -1.25)"),
+        ]  # fmt: skip
+        for x_is, formula, z, becomes in cases:
+            with self.subTest(formula=formula, becomes=becomes):
+                program = tilescope.Program(
+                    f"axes n: rows; i: cols\ninput x[n, i]; y[n, i]; s[n]\nstage z[n, i] = {formula}\noutput z")
+                report = program.judge({"x": x_is, "y": y, "s": s}, {"z": z.astype(np.float32)})
+                self.assertIn(becomes, [mistake.becomes for mistake in report.mistakes], report.text)
+                # Of two numbers the maximum is a number.
+                self.assertNotRegex(report.text, r"(min|max)\(-?[0-9.]+, -?[0-9.]+\)")
+
+    def test_one_threshold_of_a_quantiser_is_told(self):
+        """NF4, as bitsandbytes has its thresholds."""
+        thresholds = [
+            0.8614784181118011, 0.6427869200706482, 0.5016634166240692, 0.3893125355243683, 0.2920137718319893,
+            0.2035212516784668, 0.1202552504837513, 0.03979014977812767, -0.045525018125772476, -0.13791173323988914,
+            -0.23460740596055984, -0.33967943489551544, -0.4599952697753906, -0.6106329262256622, -0.8480964004993439]  # fmt: skip
+
+        def formula(t):
+            return (
+                f"(((15.0 where z > {t[0]} else 14.0) where z > {t[1]} else (13.0 where z > {t[2]} else 12.0))"
+                f" where z > {t[3]} else ((11.0 where z > {t[4]} else 10.0) where z > {t[5]} else"
+                f" (9.0 where z > {t[6]} else 8.0))) where z > {t[7]} else"
+                f" (((7.0 where z > {t[8]} else 6.0) where z > {t[9]} else (5.0 where z > {t[10]} else 4.0))"
+                f" where z > {t[11]} else ((3.0 where z > {t[12]} else 2.0) where z > {t[13]} else"
+                f" (1.0 where z > {t[14]} else 0.0)))"
+            )
+
+        text = (
+            "axes n: blocks; i: blocksize\ninput x[n, i]: f16\nstage absmax[n] = max(i: abs(x))\n"
+            f"stage z[n, i] = max(min(x / absmax, 1.0), -1.0)\nstage code[n, i] = {formula(thresholds)}\noutput absmax, code"
+        )
+        x = np.random.default_rng(0).standard_normal((37, 64)).astype(np.float16)
+        absmax = np.abs(x).max(1).astype(np.float32)
+        z = x.astype(np.float32) / absmax[:, None]
+        for threshold, instead in ((2, 0.5106634), (13, -0.6606329)):
+            with self.subTest(threshold=threshold):
+                own = np.array(thresholds, np.float32)
+                own[threshold] = instead
+                code = np.sum(z[..., None] > own, axis=-1).astype(np.float32)
+                report = tilescope.Program(text).judge({"x": x}, {"absmax": absmax, "code": code})
+                self.assertEqual(report.first_wrong, "code", report.text)
+                self.assertEqual(len(report.mistakes), 1, report.text)
+                # Any number will do between the largest z that is not above it and the smallest that is.
+                said = re.findall("z > ([-.0-9]+)", report.mistakes[0].becomes)
+                bound = float(said[threshold])
+                others = [one for i, one in enumerate(said) if i != threshold]
+                declared = [one for i, one in enumerate(thresholds) if i != threshold]
+                self.assertEqual([float(one) for one in others], declared, report.text)
+                self.assertLessEqual(np.max(z[z <= own[threshold]]), bound)
+                self.assertGreater(np.min(z[z > own[threshold]]), bound)
 
     def test_what_explains_one_stage_and_breaks_another_is_not_told(self):
         program = tilescope.Program(
