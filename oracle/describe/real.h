@@ -24,11 +24,21 @@ inline Uncertain rounded(double value, double error, bool is_open, double roundi
 // What one operation of a formula makes of what its operands may be off by, rounded to float32 each time. Errors of what is
 // not finite are 0. Source: Higham, lemma 3.1, to first order.
 
+/// Whether it is x + y to the last digit, and a number of float32. Source: Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
+inline bool is_exact_sum(double x, double y, double sum) {
+    const double of_y = sum - x;
+    const double lost = (x - (sum - of_y)) + (y - of_y);
+    return lost == 0 && double(float(sum)) == sum;
+}
+
 inline Uncertain added(Uncertain x, Uncertain y) {
     // Nothing is rounded where nothing is added.
     if (x.value == 0 && x.error == 0) return y;
     if (y.value == 0 && y.error == 0) return x;
-    return rounded(x.value + y.value, x.error + y.error, std::isinf(x.error) || std::isinf(y.error));
+    const double sum = x.value + y.value;
+    const double error = x.error + y.error;
+    if (error == 0 && is_exact_sum(x.value, y.value, sum)) return {sum, 0};
+    return rounded(sum, error, std::isinf(x.error) || std::isinf(y.error));
 }
 
 inline Uncertain multiplied(Uncertain x, Uncertain y) {

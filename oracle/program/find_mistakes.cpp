@@ -18,6 +18,7 @@
 #include "oracle/program/offered_rewrites.h"
 #include "oracle/program/picked_indices.h"
 #include "oracle/program/place_conditions.h"
+#include "oracle/program/reader_alone.h"
 #include "oracle/program/rewrites.h"
 #include "oracle/program/rewritten.h"
 #include "oracle/program/searched_call.h"
@@ -299,7 +300,7 @@ class MistakeSearch {
         const bool is_of_places =
             rewrite.stage == searched_.wrong() ||
             (std::ranges::equal(array.indices, wrong.indices, is_same) && array.over < 0 && wrong.over < 0 &&
-             straight_read(wrong.value, rewrite.stage) >= 0);
+             !straight_reads(program_, wrong.value, rewrite.stage).empty());
         if (!is_of_places) return;
         const std::optional<FormulaWhere> out =
             taken_out(program_, array.value, rewrite.value, axes_of(program_, rewrite.stage));
@@ -329,37 +330,15 @@ class MistakeSearch {
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.
     std::optional<Found> in_reader_alone(const Found& found) {
-        const int stage = found.rewrite.stage;
-        const ProgramArray& wrong = program_.array(searched_.wrong());
-        const int read = straight_read(wrong.value, stage);
-        if (read < 0 || found.rewrite.is_start || !found.rewrite.also.empty()) return std::nullopt;
-        // Both after the same block.
-        const bool is_beside = program_.array(stage).over == wrong.over &&
-                               program_.node(read).state == ProgramState::after &&
-                               program_.node(read).of[0] < 0;
-        if (program_.array(stage).over >= 0 && !is_beside) return std::nullopt;
-        ProgramBuilder build(program_);
+        const std::optional<int> value = written_in(program_, searched_.wrong(), found.rewrite);
+        if (!value) return std::nullopt;
         Found here = found;
         here.rewrite.stage = here.mistake.stage = searched_.wrong();
-        here.rewrite.value = build.with_node(wrong.value, read, found.rewrite.value);
-        here.dtype = wrong.dtype;
+        here.rewrite.value = *value;
+        here.dtype = program_.array(searched_.wrong()).dtype;
         here.mistake.bits = found.rewrite.bits;
         here.saved = 0;
         return here;
-    }
-
-    /// The only read of a stage in a formula, at its own indices; -1: there is none, or another one.
-    int straight_read(int number, int stage) const {
-        const ProgramNode& node = program_.node(number);
-        if (node.op == ProgramOp::read)
-            return node.what == stage && node.list == program_.array(stage).indices ? number : -1;
-        int found = -1;
-        for (const int operand : node.of) {
-            const int read = operand < 0 ? -1 : straight_read(operand, stage);
-            if (read >= 0 && found >= 0 && read != found) return -1;
-            found = std::max(found, read);
-        }
-        return found;
     }
 
     /// What holds of the elements that the rewrite explains, and of none that it would break.

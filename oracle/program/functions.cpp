@@ -154,8 +154,11 @@ Uncertain in_range(Uncertain x) {
 
 Uncertain exponential_of_difference(ProgramFunction function, Uncertain x, Uncertain y) {
     Uncertain difference = added(x, negative(y));
-    if (std::isfinite(difference.value))
+    if (std::isfinite(difference.value)) {
+        // In the units of the other base the difference is rounded even where it is not here.
+        if (difference.error == 0) difference.error = u_f32 * std::abs(difference.value);
         difference.error += gamma(3, u_f32) * (std::abs(x.value) + std::abs(y.value));
+    }
     if (function == ProgramFunction::exp2) {
         difference.value *= std::numbers::ln2;
         difference.error *= std::numbers::ln2;
@@ -177,11 +180,29 @@ Uncertain exponential_up_to(ProgramFunction function, Uncertain x, double most) 
     return {whole.value, std::max(high - whole.value, whole.value - low)};
 }
 
+namespace {
+
+/// Whether an exact number is multiplied with a power of two, and float32 holds what comes of it.
+bool is_scaled(Uncertain x, Uncertain y) {
+    if (x.error != 0 || y.error != 0) return false;
+    const auto is_power = [](double number) {
+        int exponent = 0;
+        return std::abs(std::frexp(number, &exponent)) == 0.5;
+    };
+    const double product = x.value * y.value;
+    return std::isfinite(product) && double(float(product)) == product &&
+           (is_power(x.value) || is_power(y.value));
+}
+
+}  // namespace
+
 Uncertain product_of(Uncertain x, Uncertain y) {
     // Nothing is rounded where nothing is multiplied, as a whole number where a real one is asked for: 1.0 * i.
     if (y.value == 1 && y.error == 0) return x;
     if (x.value == 1 && x.error == 0) return y;
     Uncertain product = multiplied(x, y);
+    // Nor by a power of two, whatever else it is multiplied with before.
+    if (is_scaled(x, y)) product.error = 0;
     if (x.value != 0 && y.value != 0 && std::isfinite(product.value)) product.error += flush_to_zero;
     return product;
 }

@@ -269,11 +269,12 @@ std::string expected_text(Dtype dtype, double expected, double tolerance) {
     return fmt::format("{:.9g} to {:.9g} ({})", expected - tolerance, expected + tolerance, type);
 }
 
-std::string verdict_line(const Program& program, const ProgramReport& report) {
+std::string verdict_line(const Program& program, const ProgramReport& report, std::size_t most_of_formula) {
     if (report.first_wrong < 0) return "match";
     const ProgramArray& array = program.array(report.first_wrong);
-    return fmt::format("diverged: {} is the first wrong stage, declared as {}", array.name,
-                       program_text(program, array.value));
+    std::string formula = program_text(program, array.value);
+    if (formula.size() > most_of_formula) formula = formula.substr(0, most_of_formula - 3) + "...";
+    return fmt::format("diverged: {} is the first wrong stage, declared as {}", array.name, formula);
 }
 
 std::string evidence_text(const ProgramMistake& mistake) {

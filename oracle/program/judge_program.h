@@ -147,8 +147,10 @@ std::string place_text(const Program& program, int stage, const ProgramElement& 
 /// "3.25 +- 1.5e-06"; of what is stored in a narrower type the numbers of it that are right: "3.25 (bf16)", "3.234375 to 3.25 (bf16)".
 std::string expected_text(Dtype dtype, double expected, double tolerance);
 
-/// One sentence: which stage is the first wrong one, or that nothing diverges. The last line of every report.
-std::string verdict_line(const Program& program, const ProgramReport& report);
+/// One sentence: which stage is the first wrong one, or that nothing diverges. The last line of every report. Of a longer formula it has
+/// the beginning.
+std::string verdict_line(const Program& program, const ProgramReport& report,
+                         std::size_t most_of_formula = 100);
 
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,

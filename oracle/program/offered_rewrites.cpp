@@ -7,6 +7,7 @@
 
 #include "oracle/program/build.h"
 #include "oracle/program/place_conditions.h"
+#include "oracle/program/reader_alone.h"
 
 namespace tilescope {
 
@@ -74,6 +75,7 @@ bool is_copy(const SearchedCall& searched, const Program& program, int stage) {
 void add_variants(SearchedCall& searched, std::vector<ProgramRewrite>& rewrites) {
     add_within_blocks(searched.program(), rewrites);
     add_unguarded(searched.program(), searched.sets_none_apart(), rewrites);
+    add_for_reader_alone(searched, rewrites);
 }
 
 std::vector<ProgramRewrite> listed_rewrites(SearchedCall& searched) {
@@ -87,6 +89,8 @@ std::vector<ProgramRewrite> listed_rewrites(SearchedCall& searched) {
     for (const int stage : searched.rewritten() | std::views::reverse) {
         if (is_copy(searched, program, stage)) continue;
         for (ProgramRewrite& rewrite : rewrites_of(program, searched.call(), stage, there))
+            rewrites.push_back(std::move(rewrite));
+        for (ProgramRewrite& rewrite : rewrites_of_pairs(program, searched.call(), stage))
             rewrites.push_back(std::move(rewrite));
     }
     for (const auto& [stage, stored] : searched.known()) {

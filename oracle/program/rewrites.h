@@ -37,6 +37,10 @@ std::vector<ProgramRewrite> rewrites_of_start(Program& program, const ProgramCal
 std::vector<ProgramRewrite> rewrites_of_loads(Program& program, const ProgramCall& call,
                                               const std::vector<int>& stages);
 
+/// Elements of an array that stand beside each other, `x[2 * i]` and `x[2 * i + 1]`, in the place of those of its parts, `x[i]` and
+/// `x[i + n / 2]`, or the other way round.
+std::vector<ProgramRewrite> rewrites_of_pairs(Program& program, const ProgramCall& call, int stage);
+
 /// Of a state that is updated row by row, the row of another index, which holds the new state where it comes before.
 std::vector<ProgramRewrite> rewrites_of_updated_rows(Program& program, int stage);
 

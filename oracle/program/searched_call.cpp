@@ -96,20 +96,49 @@ Dtype type_of_numbers(const Program& program, const ProgramArray& stage) {
     return digits(of_formula) < digits(stage.dtype) ? of_formula : stage.dtype;
 }
 
+/// Of what each block adds to a state; float32 of anything else.
+Dtype type_of_addends(const Program& program, int stage) {
+    const ProgramNode& sum = program.node(program.array(stage).value);
+    if (sum.op != ProgramOp::plus) return Dtype::f32;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+        const ProgramNode& state = program.node(sum.of[i]);
+        if (state.op == ProgramOp::read && state.what == stage)
+            return type_of_numbers(program, sum.of[1 - i]);
+    }
+    return Dtype::f32;
+}
+
 bool is_number_of(Dtype dtype, double number) {
     return double(decode(dtype, encode(dtype, number))) == number;
 }
+
+bool is_number_of(const LostDigits& lost, double number) {
+    if (lost.carried == 0) return is_number_of(lost.type, number);
+    int exponent = 0;
+    const double digits =
+        std::ldexp(std::frexp(number, &exponent), dtype_info(lost.type).significand_bits + lost.carried);
+    return digits == std::trunc(digits);
+}
+
+/// A state in float32 to which numbers of a narrower type are added has that many digits more, as far as they are about as large.
+constexpr int digits_of_sums = 8;
 
 }  // namespace
 
 std::optional<LostDigits> SearchedCall::lost_digits() const {
     const Dtype dtype = type_of_numbers(program_, program_.array(wrong_));
-    const int digits = dtype_info(declared_type_).significand_bits - dtype_info(dtype).significand_bits;
-    return digits > 0 ? std::optional(LostDigits{dtype, digits}) : std::nullopt;
+    const auto digits_of = [](Dtype of) { return dtype_info(of).significand_bits; };
+    if (const int digits = digits_of(declared_type_) - digits_of(dtype); digits > 0)
+        return LostDigits{dtype, digits};
+    const Dtype addends = type_of_addends(program_, wrong_);
+    const int digits = digits_of(dtype) - digits_of(addends) - digits_of_sums;
+    if (digits <= 0 || digits_of(addends) >= digits_of(declared_addends_)) return std::nullopt;
+    return LostDigits{addends, digits, digits_of_sums};
 }
 
 void SearchedCall::choose_stages() {
     declared_type_ = type_of_numbers(program_, program_.array(wrong_));
+    declared_addends_ = type_of_addends(program_, wrong_);
     rewritten_ = computed_for(program_, &stored_, wrong_);
     known_ = stored_stages(call_, options_, stored_beside(program_, stored_, wrong_));
     goes_round_ = rewritten_.back() > wrong_;
@@ -348,7 +377,7 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
         return;
     }
     ++(element.is_right ? outcome.right : outcome.wrong);
-    const bool is_of_type = !lost || !std::isfinite(element.got) || is_number_of(lost->type, element.got);
+    const bool is_of_type = !lost || !std::isfinite(element.got) || is_number_of(*lost, element.got);
     const bool is_near = is_as_expected(element.got, expected.value, expected.error) && is_of_type;
     // Of what is computed from what nobody knows, as beyond an array, nothing is expected.
     const bool is_open = std::isnan(expected.value) && std::isinf(expected.error);

@@ -56,6 +56,7 @@ struct RewriteOutcome {
 struct LostDigits {
     Dtype type = Dtype::f32;
     int digits = 0;
+    int carried = 0;  ///< that sums of such numbers have beside those of the type
 };
 
 /// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
@@ -139,10 +140,11 @@ class SearchedCall {
     std::vector<int> declared_starts_;
     std::vector<char> steady_;  ///< nodes of the declared program that take no stage which is computed
     mutable std::map<int, StoredStage>
-        started_;                         ///< states that were stored, which begin with something else
-    Dtype declared_type_ = Dtype::f32;    ///< of its numbers
-    std::map<int, StoredStage> healthy_;  ///< whole stages that were not stored, where these are small
-    std::vector<CallPart> probes_;        ///< of one element each, for what explains nothing
+        started_;                          ///< states that were stored, which begin with something else
+    Dtype declared_type_ = Dtype::f32;     ///< of its numbers
+    Dtype declared_addends_ = Dtype::f32;  ///< of what each block adds to it
+    std::map<int, StoredStage> healthy_;   ///< whole stages that were not stored, where these are small
+    std::vector<CallPart> probes_;         ///< of one element each, for what explains nothing
     std::vector<CallPart> rows_;
     std::vector<CallPart> parts_;
     std::vector<CallPart> tiles_;

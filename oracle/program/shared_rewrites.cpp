@@ -57,21 +57,42 @@ class LoadRewriter {
                 std::ranges::find_if(indices_, is_it) - indices_.begin() == std::ptrdiff_t(i);
             const bool is_shared = std::ranges::any_of(
                 indices_, [&](const IndexOfLoad& other) { return other.array != one.array && is_it(other); });
-            if (is_first && is_shared) with_others(one, found);
+            if (is_first && is_shared) with_others(one, reads_, most_bits, found);
+            const bool is_first_of_array =
+                std::ranges::find_if(
+                    indices_,
+                    [&](const IndexOfLoad& other) { return other.array == one.array && is_it(other); }) -
+                    indices_.begin() ==
+                std::ptrdiff_t(i);
+            if (is_first_of_array) with_others(one, reads_of(one.array), most_bits_of_array, found);
         }
         return found;
     }
 
  private:
-    void with_others(const IndexOfLoad& one, std::vector<ProgramRewrite>& found) {
+    static constexpr double most_bits = HUGE_VAL;
+    /// Of one array several stages take the simplest ones alone.
+    static constexpr double most_bits_of_array = 0;
+
+    /// Of each stage those of one array.
+    std::vector<std::vector<int>> reads_of(int array) const {
+        std::vector<std::vector<int>> reads = reads_;
+        for (std::vector<int>& of_stage : reads)
+            std::erase_if(of_stage, [&](int read) { return program_.node(read).what != array; });
+        return reads;
+    }
+
+    void with_others(const IndexOfLoad& one, const std::vector<std::vector<int>>& reads, double most,
+                     std::vector<ProgramRewrite>& found) {
         AxisSet fixed;
         if (const int own = program_.axis_of(one.index); own >= 0) fixed.set(std::size_t(own));
         const int extent = build_.extent_of(one.array, one.dimension, one.index);
         for (const Alternative& other : others_.of(one.index, fixed, extent)) {
+            if (other.bits > most) continue;
             ProgramRewrite rewrite{.bits = 9 + other.bits, .slot = "index"};
             for (std::size_t k = 0; k < stages_.size(); ++k) {
                 const int formula =
-                    build_.with_index(program_.array(stages_[k]).value, reads_[k], one.index, other.node);
+                    build_.with_index(program_.array(stages_[k]).value, reads[k], one.index, other.node);
                 if (formula == program_.array(stages_[k]).value) continue;
                 rewrite_as_well(rewrite, stages_[k], formula);
             }

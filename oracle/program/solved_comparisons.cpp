@@ -61,7 +61,8 @@ std::vector<double> truths(ProgramOp op, const std::vector<Uncertain>& x, const 
     return values;
 }
 
-/// The bound of x that leaves the fewest places on the wrong side: from the largest number that must lie below it to the smallest that must lie above.
+/// Between which numbers the bound of x leaves the fewest places on the wrong side: the largest that must lie below it, and the
+/// smallest that must lie above.
 std::optional<std::pair<double, double>> ends_of_bound(ProgramOp op, const std::vector<Uncertain>& x,
                                                        const NodeSamples& of) {
     std::vector<std::pair<double, int>>

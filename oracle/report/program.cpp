@@ -127,7 +127,7 @@ std::string to_json(const JudgedProgram& judged) {
         {"wrong_where", judged.found.wrong_where},
         {"search", {{"cut_off", judged.found.is_cut_off}, {"failed", judged.search_failed}}},
         {"tolerances", {{"confidence", judged.confidence}}},
-        {"summary", verdict_line(judged.program, judged.report)}};
+        {"summary", verdict_line(judged.program, judged.report, std::string::npos)}};
     return json.dump(2, ' ', true, ProgramJson::error_handler_t::replace) + "\n";
 }
 

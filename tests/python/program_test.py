@@ -50,6 +50,14 @@ SAMPLE_MISTAKES = {
     "vllm_mamba2_states_rising": (
         "states", "sum(i: x[c * chunk + i, h, p] * bf16(B[c * chunk + i, n] * (exp(left[h, c, i]) * dt[h, c, i]))) in tensor_core_f32"),
 }  # fmt: skip
+
+
+def bfloat16(x):
+    """Rounded to nearest, as float32."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
 EVERYTHING = os.environ.get("TILESCOPE_ALL_SEEDS") == "1"
 
 
@@ -426,6 +434,105 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual([float(one) for one in others], declared, report.text)
                 self.assertLessEqual(np.max(z[z <= own[threshold]]), bound)
                 self.assertGreater(np.min(z[z > own[threshold]]), bound)
+
+    def test_what_float32_holds_is_exact(self):
+        random = np.random.default_rng(3)
+        x, m = (random.integers(-128, 128, 64).astype(np.float32) / 32 for _ in range(2))
+        cases = {"x - m": x - m, "x + m": x + m, "x * 0.25": x * np.float32(0.25), "x * -4.0": x * -4, "x - m + x - m": x - m + x - m}
+        for formula, y in cases.items():
+            with self.subTest(formula=formula):
+                program = tilescope.Program(f"axes i: n\ninput x[i]; m[i]\nstage y[i] = {formula}\noutput y")
+                self.assertTrue(program.judge({"x": x, "m": m}, {"y": y}).matches)
+                next_one = np.nextafter(y, np.float32(np.inf)).astype(np.float32)
+                report = program.judge({"x": x, "m": m}, {"y": next_one}, causes=False)
+                # Of three addends and more each partial sum may be rounded.
+                self.assertEqual(report.matches, formula.count("m") > 1, report.text)
+        # Neither these nor what overflows: both roundings, and either infinity or the largest number.
+        program = tilescope.Program("axes i: n\ninput x[i]; m[i]\nstage y[i] = x + m\noutput y")
+        big = np.finfo(np.float32).max
+        x, m = np.array([1, 1, big, big], np.float32), np.array([2.0**-24, 2.0**-60, big / 2**25, big], np.float32)
+        for y in ([1, 1, big, np.inf], [1 + 2.0**-23, 1 + 2.0**-24, big, np.inf]):
+            self.assertTrue(program.judge({"x": x, "m": m}, {"y": np.array(y, np.float32)}).matches)
+
+    def test_a_mistake_behind_an_exact_difference_is_found(self):
+        random = np.random.default_rng(3)
+        x, w = (bfloat16(random.standard_normal((12, 200))) for _ in range(2))
+        m, s = bfloat16(random.standard_normal((12, 1))), bfloat16(0.5 + random.random((12, 1)))
+        c, d = ((10 * random.standard_normal((12, 1))).astype(np.float32) for _ in range(2))
+        h = bfloat16(x - m)
+        y = bfloat16((w - (h * (c / np.float32(20)) + d / np.float32(20))) * s)
+        program = tilescope.Program("""
+            axes   n: rows; i: cols
+            input  x[n, i]: bf16; w[n, i]: bf16; s[n]: bf16; m[n]: bf16; c[n]; d[n]
+            stage  h[n, i]: bf16 = x - m
+            stage  y[n, i]: bf16 = (w - (h * (c / 120.0) + d / 120.0)) * s
+            output y""")
+        inputs = {"x": x, "w": w, "s": s[:, 0], "m": m[:, 0], "c": c[:, 0], "d": d[:, 0]}
+        report = program.judge(inputs, {"y": y})
+        self.assertIn("(w - (h * (c / 120.0) + d / 120.0) * 6.0) * s", [each.becomes for each in report.mistakes], report.text)
+
+    def test_a_number_that_one_of_two_loops_takes_otherwise_is_said_so(self):
+        random = np.random.default_rng(3)
+        x, dy = (random.standard_normal((3, 4, 6, 200)).astype(np.float32) for _ in range(2))
+        w = random.standard_normal((4, 6)).astype(np.float32)
+        rstd = (0.5 + random.random((3, 4, 1, 1))).astype(np.float32)
+        mean_of = lambda terms: terms.mean((2, 3), keepdims=True)  # noqa: E731
+        axes = "axes b: batch; g: groups; e: cpg; s: hidden\n"
+        with self.subTest("in a second loop"):
+            program = tilescope.Program(axes + """
+                input  dy[b, g, e, s]; w[g, e]
+                stage  wdy[b, g, e, s] = w * dy
+                stage  c[b, g] = sum(e, s: wdy)
+                stage  dx[b, g, e, s] = wdy - c / (cpg * hidden)
+                output dx""")
+            dx = dy * w[None, :1, :, None] - mean_of(dy * w[None, :, :, None])
+            report = program.judge({"dy": dy, "w": w}, {"dx": dx})
+            self.assertIn("w[0, e] * dy - c / (cpg * hidden)", [each.becomes for each in report.mistakes], report.text)
+        with self.subTest("in both"):
+            program = tilescope.Program(axes + """
+                input  x[b, g, e, s]; dy[b, g, e, s]; rstd[b, g]
+                stage  h[b, g, e, s] = x * rstd
+                stage  c[b, g] = sum(e, s: h * dy)
+                stage  dx[b, g, e, s] = (dy - h * (c / (cpg * hidden))) * rstd
+                output dx""")
+            first = rstd[:, :1]
+            dx = (dy - x * first * mean_of(x * first * dy)) * first
+            report = program.judge({"x": x, "dy": dy, "rstd": rstd[..., 0, 0]}, {"dx": dx})
+            self.assertEqual(len(report.mistakes), 1, report.text)
+            for formula in ("x * rstd[b, 0]", "(dy - h * (c / (cpg * hidden))) * rstd[b, 0]"):
+                self.assertIn(formula, report.mistakes[0].becomes)
+
+    def test_neighbours_and_halves_are_told_apart(self):
+        random = np.random.default_rng(3)
+        c = random.integers(0, 16, (24, 64)).astype(np.float32)
+        neighbours, halves = 16 * c[:, ::2] + c[:, 1::2], 16 * c[:, :32] + c[:, 32:]
+        said = {"neighbours": "16.0 * c[n, 2 * j] + c[n, 2 * j + 1]", "halves": "16.0 * c[n, j] + c[n, j + cols / 2]"}
+        for declared, instead, y in (("neighbours", "halves", halves), ("halves", "neighbours", neighbours)):
+            with self.subTest(declared=declared):
+                program = tilescope.Program(
+                    f"axes n: rows; i: cols; j: cols / 2\ninput c[n, i]\nstage y[n, j] = {said[declared]}\noutput y")
+                report = program.judge({"c": c}, {"y": y})
+                self.assertIn(said[instead], [each.becomes for each in report.mistakes], report.text)
+
+    def test_a_sum_in_a_narrow_type_within_a_wide_state_is_told(self):
+        x = bfloat16(np.random.default_rng(3).standard_normal((48, 256)))
+        c, states = np.zeros(48, np.float32), []
+        for block in np.split(x, 4, axis=1):
+            while block.shape[1] > 1:
+                block = bfloat16(block[:, : block.shape[1] // 2] + block[:, block.shape[1] // 2 :])
+            c = c + block[:, 0]
+            states.append(c)
+        program = tilescope.Program("axes n: rows; i: cols by 64\ninput x[n, i]: bf16\nstage c[n] over i = c + sum(i: x)\noutput c")
+        report = program.judge({"x": x}, {"c": np.array(states)})
+        self.assertIn("c + sum(i: x) in fma_bf16", [each.becomes for each in report.mistakes], report.text)
+
+    def test_the_verdict_has_the_beginning_of_a_long_formula(self):
+        formula = " + ".join(f"{i}.0 * x[{i}]" for i in range(40))
+        program = tilescope.Program(f"axes i: n; k: 1\ninput x[i]\nstage y[k] = {formula}\noutput y")
+        report = program.judge({"x": np.ones(40, np.float32)}, {"y": np.ones(1, np.float32)}, causes=False)
+        last = report.text.splitlines()[-1]
+        self.assertLess(len(last), 170)
+        self.assertIn("declared as 0.0 * x[0] + ", last)
 
     def test_what_explains_one_stage_and_breaks_another_is_not_told(self):
         program = tilescope.Program(
