@@ -37,6 +37,8 @@ constexpr double bits_of_second = 8;
 /// What it reads beyond an array, where another one may say what stands there; the more of it, the more that may say.
 constexpr double bits_of_open = 2;
 constexpr double bits_of_all_open = 56;
+/// Of one whose numbers have fewer digits yet.
+constexpr double bits_of_wider_type = 4;
 /// Descriptions that are told beside the shortest one, and how many are held against tiles.
 constexpr double bits_of_as_short = 1;
 constexpr double bits_of_known_as_short = 3;
@@ -210,16 +212,26 @@ class MistakeSearch {
         parts_.push_back(std::move(found));
     }
 
-    bool loses_digits(const Found& found) {
+    std::optional<LostDigits> lost_digits(const Found& found) {
         const Rewritten with(program_, found.rewrite, found.dtype);
-        return searched_.lost_digits().has_value();
+        return searched_.lost_digits();
+    }
+
+    /// Numbers that end where those of bfloat16 do are rarely of a type with more digits.
+    static bool ends_earlier(LostDigits lost, const RewriteOutcome& outcome) {
+        if (lost.type != Dtype::f16) return false;
+        lost.type = Dtype::bf16;
+        return std::ranges::all_of(outcome.explained,
+                                   [&](const LookedElement* element) { return lost.lacks(element->got); });
     }
 
     /// False: it does not explain so much of the tiles.
     bool complete(Found& found, double share = most_of_wrong) {
         const RewriteOutcome outcome = outcome_of(found, true, share);
         if (!outcome.is_possible) return false;
-        found.mistake.is_narrower = loses_digits(found);
+        const std::optional<LostDigits> lost = lost_digits(found);
+        found.mistake.is_narrower = lost.has_value();
+        if (lost && ends_earlier(*lost, outcome)) found.mistake.bits += bits_of_wider_type;
         // Small numbers are 0 in many types, and where they are left out.
         const auto is_zero = [](const LookedElement* element) { return element->got == 0; };
         if (found.mistake.is_narrower && std::ranges::all_of(outcome.explained, is_zero)) return false;

@@ -112,18 +112,18 @@ bool is_number_of(Dtype dtype, double number) {
     return double(decode(dtype, encode(dtype, number))) == number;
 }
 
-bool is_number_of(const LostDigits& lost, double number) {
-    if (lost.carried == 0) return is_number_of(lost.type, number);
-    int exponent = 0;
-    const double digits =
-        std::ldexp(std::frexp(number, &exponent), dtype_info(lost.type).significand_bits + lost.carried);
-    return digits == std::trunc(digits);
-}
-
 /// A state in float32 to which numbers of a narrower type are added has that many digits more, as far as they are about as large.
 constexpr int digits_of_sums = 8;
 
 }  // namespace
+
+bool LostDigits::lacks(double number) const {
+    if (carried == 0) return is_number_of(type, number);
+    int exponent = 0;
+    const double whole =
+        std::ldexp(std::frexp(number, &exponent), dtype_info(type).significand_bits + carried);
+    return whole == std::trunc(whole);
+}
 
 std::optional<LostDigits> SearchedCall::lost_digits() const {
     const Dtype dtype = type_of_numbers(program_, program_.array(wrong_));
@@ -377,7 +377,7 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
         return;
     }
     ++(element.is_right ? outcome.right : outcome.wrong);
-    const bool is_of_type = !lost || !std::isfinite(element.got) || is_number_of(*lost, element.got);
+    const bool is_of_type = !lost || !std::isfinite(element.got) || lost->lacks(element.got);
     const bool is_near = is_as_expected(element.got, expected.value, expected.error) && is_of_type;
     // Of what is computed from what nobody knows, as beyond an array, nothing is expected.
     const bool is_open = std::isnan(expected.value) && std::isinf(expected.error);

@@ -57,6 +57,8 @@ struct LostDigits {
     Dtype type = Dtype::f32;
     int digits = 0;
     int carried = 0;  ///< that sums of such numbers have beside those of the type
+
+    bool lacks(double number) const;
 };
 
 /// What a search for mistakes looks at: the stage that is wrong, those before it that may be so unseen, and parts of the call.
