@@ -246,7 +246,8 @@ void take_from_later(const Evidence& first, const Report& report, Diagnosis& dia
     const FoundCause& cause = covering[0];
     std::erase_if(diagnosis.then, [&](const FoundCause& one) { return is_same_mistake(one, cause); });
     for (StageAnswer& answer : diagnosis.answers) {
-        if (answer.kind != AnswerKind::own_cause || answer.cause != cause.name || answer.made_in != cause.stage)
+        if (answer.kind != AnswerKind::own_cause || answer.cause != cause.name ||
+            answer.made_in != cause.stage)
             continue;
         answer.kind = AnswerKind::covered;
         answer.made_again = true;
@@ -284,7 +285,8 @@ void find_causes(const Recording& recording, const Report& report, const CauseOp
     });
     const bool tried_all = attempts.not_whole() == 0;
     answer_further(world, report, options, diagnosis);
-    if (is_there) attempts.uncounted(SearchPart::later_stages, [&] { take_from_later(evidence, report, diagnosis); });
+    if (is_there)
+        attempts.uncounted(SearchPart::later_stages, [&] { take_from_later(evidence, report, diagnosis); });
     // Later stages may prefer one of the causes.
     diagnosis.answers.insert(diagnosis.answers.begin(),
                              unless_cut_off(answer_from_search(*report.guilty, diagnosis, {}), tried_all));

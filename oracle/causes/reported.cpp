@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "oracle/causes/places.h"
 #include "oracle/causes/formulas.h"
+#include "oracle/causes/places.h"
 #include "oracle/causes/where.h"
 #include "oracle/describe/bits.h"
 
@@ -94,8 +94,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.where = where.text;
     // A formula has its length, and its own places in it.
     const double of_place = candidate.where.empty() ? bits_of_place(cause, where.is_vague, evidence) : 0;
-    cause.bits =
-        candidate.bits > 0 ? candidate.bits + of_place : bits_of(cause, where.is_vague, evidence);
+    cause.bits = candidate.bits > 0 ? candidate.bits + of_place : bits_of(cause, where.is_vague, evidence);
     return cause;
 }
 

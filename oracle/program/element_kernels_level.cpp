@@ -2,7 +2,9 @@
 // ordinary is only noticed.
 
 #include <Eigen/Core>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -33,6 +35,18 @@ int is_unusual(double value, double error) {
     return !(magnitude(value) + error <= largest_float);
 }
 
+/// As is_exact_sum has it.
+bool is_exact_sum_of(double x, double y, double sum) {
+    const double of_y = sum - x;
+    const double lost = (x - (sum - of_y)) + (y - of_y);
+    return (lost == 0) & (double(float(sum)) == sum);
+}
+
+/// Of a number that is not 0 and none of the smallest.
+bool is_power_of_two(double x) {
+    return (std::bit_cast<std::uint64_t>(x) & 0x000fffffffffffff) == 0;
+}
+
 bool added(ElementSpan x, ElementSpan y, std::int64_t count, ElementResult result) {
     int unusual = 0;
 #pragma omp simd reduction(| : unusual)
@@ -44,8 +58,9 @@ bool added(ElementSpan x, ElementSpan y, std::int64_t count, ElementResult resul
         const bool is_b = (a == 0) & (a_error == 0);
         const bool is_a = (b == 0) & (b_error == 0);
         const double sum = a + b;
-        const double rounding = u * magnitude(sum);
-        const double error = a_error + b_error + (is_a | is_b ? 0 : rounding);
+        const double given = a_error + b_error;
+        const bool is_exact = is_a | is_b | ((given == 0) & is_exact_sum_of(a, b, sum));
+        const double error = given + (is_exact ? 0 : u * magnitude(sum));
         unusual |= is_unusual(sum, error);
         result.value[i] = is_b ? b : sum;
         result.error[i] = error;
@@ -64,7 +79,10 @@ bool multiplied(ElementSpan x, ElementSpan y, std::int64_t count, ElementResult 
         const bool is_exact = ((a == 1) & (a_error == 0)) | ((b == 1) & (b_error == 0));
         const double product = a * b;
         const double carried = magnitude(a) * b_error + (magnitude(b) + b_error) * a_error;
-        const double rounding = u * magnitude(product) + ((a != 0) & (b != 0) ? flushed : 0);
+        const bool is_scaled = (a_error + b_error == 0) & (is_power_of_two(a) | is_power_of_two(b)) &
+                               (double(float(product)) == product);
+        const double rounding =
+            (is_scaled ? 0 : u * magnitude(product)) + ((a != 0) & (b != 0) ? flushed : 0);
         const double error = carried + (is_exact ? 0 : rounding);
         unusual |= is_unusual(product, error);
         result.value[i] = product;
@@ -126,8 +144,8 @@ bool exponentials_of_differences(ElementSpan x, ElementSpan y, double scale, std
         const double argument = difference * scale;
         const double inherited = x.error[i] + y.error[i];
         const bool is_masked = argument == -infinity;
-        const double rounding =
-            (is_whole ? 0 : u * magnitude(difference)) + fused * (magnitude(a) + magnitude(b));
+        const double rounding = (is_whole & (inherited > 0) ? 0 : u * magnitude(difference)) +
+                                fused * (magnitude(a) + magnitude(b));
         const double shift = is_masked ? 0 : (inherited + rounding) * scale + 2 * u * magnitude(argument);
         const double value = argument < least_argument ? 0 : result.value[i];
         const double error = value * (shift * (1 + shift) + 4 * u);

@@ -86,8 +86,7 @@ Numbers room_for(const Numbers* const* of, std::size_t count) {
 
 namespace {
 
-void copy_rows(const Walk& walk, const Reals& from, std::int64_t begin,
-               const PerAxis& steps, Reals& to) {
+void copy_rows(const Walk& walk, const Reals& from, std::int64_t begin, const PerAxis& steps, Reals& to) {
     walk.rows(std::array{steps}, [&](const Row<1>& row) {
         const double* const first = from.data() + begin + row.from[0];
         double* const out = to.data() + row.to;
@@ -112,8 +111,7 @@ Numbers part_of(const Numbers& numbers, std::int64_t first, std::vector<int> axe
     return part;
 }
 
-void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps,
-              Numbers& numbers) {
+void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps, Numbers& numbers) {
     if (part.value.empty()) return;
     Walk(part.axes, part.extents).rows(std::array{steps}, [&](const Row<1>& row) {
         for (std::int64_t i = 0; i < row.length; ++i) {

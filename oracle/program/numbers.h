@@ -46,7 +46,9 @@ class PerAxis {
     explicit PerAxis(const std::vector<std::int64_t>& numbers) {
         for (const std::int64_t number : numbers) push_back(number);
     }
-    PerAxis(std::size_t size, std::int64_t number) : size_(size) { std::fill_n(numbers_.begin(), size, number); }
+    PerAxis(std::size_t size, std::int64_t number) : size_(size) {
+        std::fill_n(numbers_.begin(), size, number);
+    }
 
     std::size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
@@ -204,8 +206,7 @@ Numbers part_of(const Numbers& numbers, std::int64_t first, std::vector<int> axe
                 std::vector<std::int64_t> extents, const PerAxis& steps);
 
 /// Puts numbers with errors in the place of those.
-void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps,
-              Numbers& numbers);
+void put_part(const Numbers& part, std::int64_t first, const PerAxis& steps, Numbers& numbers);
 
 /// The same numbers along these axes in this order, which need not rise. Axes that they do not have repeat them; what they
 /// have beside these has one index.

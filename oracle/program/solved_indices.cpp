@@ -290,8 +290,7 @@ void offer_turned(RewriteOffers& offers, const NodeSamples& of, std::size_t dime
     if (!offers.samples().is_read(of)) return;
     const AxisRange range = offers.samples().range_of(of, dimension, 0);
     const int index = offers.program().node(of.node).list[dimension];
-    const int extent =
-        offers.build().extent_of(offers.program().node(of.node).what, dimension, index);
+    const int extent = offers.build().extent_of(offers.program().node(of.node).what, dimension, index);
     if (range.first != 0 || range.count < 3 || extent < 0) return;
     const auto moved = [&](const Vote& vote, std::int64_t y) {
         return (y - vote.declared + range.count) % range.count;
@@ -308,8 +307,9 @@ void offer_turned(RewriteOffers& offers, const NodeSamples& of, std::size_t dime
     if (by == 0 || double(agreeing) < (1 - unexplained_share) * double(voting)) return;
     ProgramBuilder& build = offers.build();
     // As much backwards.
-    const int sum = 2 * by > range.count ? build.moved(build.of_two(ProgramOp::plus, index, extent), by - range.count)
-                                         : build.moved(index, by);
+    const int sum = 2 * by > range.count
+                        ? build.moved(build.of_two(ProgramOp::plus, index, extent), by - range.count)
+                        : build.moved(index, by);
     const int turned = build.of_two(ProgramOp::rest, sum, extent);
     std::vector<double> values;
     for (const NodeSample& sample : of.samples) {

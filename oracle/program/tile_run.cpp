@@ -292,9 +292,9 @@ void TileRun::run_stage(int number, int loop_axis, std::int64_t block) {
     const std::int64_t taken = array.over < 0 ? -1 : call_.block_in_order(array.over, array.backwards, block);
     if (array.over >= 0 && takes_own_result(program_, number, array.value))
         show_stored(number, ranges, block, stage.states[std::size_t(taken + 1)]);
-    Numbers numbers =
-        whole(Formulas(call_, view_, number, model_of(number), watch_, memory_).at(array.value, ranges, block),
-              stage.axes, extents);
+    Numbers numbers = whole(
+        Formulas(call_, view_, number, model_of(number), watch_, memory_).at(array.value, ranges, block),
+        stage.axes, extents);
     store(number, ranges, array.over < 0 ? -1 : block, numbers);
     settle(number, ranges, array.over < 0 ? -1 : block, numbers);
     Numbers& kept = stage.states[std::size_t(taken + 1)];
