@@ -79,7 +79,7 @@ std::string_view said_in_a_program(std::string_view word) {
     return found == hints.end() ? std::string_view{} : found->said;
 }
 
-std::string program_hint(std::string_view word, std::string otherwise) {
+std::string program_hint(std::string_view word, const std::string& otherwise) {
     const std::string_view said = said_in_a_program(word);
     return said.empty() ? otherwise : "write " + std::string(said);
 }

@@ -9,6 +9,6 @@ namespace tilescope {
 std::string_view said_in_a_program(std::string_view word);
 
 /// "write ..." with that, or `otherwise`.
-std::string program_hint(std::string_view word, std::string otherwise);
+std::string program_hint(std::string_view word, const std::string& otherwise);
 
 }  // namespace tilescope

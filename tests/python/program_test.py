@@ -157,13 +157,13 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual((report.first_wrong, report.stages[0].outside), ("y", 1))
 
     def test_numbers_of_a_narrow_type_that_are_right_are_named(self):
-        """1.5 * 3.0009 has one neighbour in f16 that is right; halfway between two both are."""
-        x = np.array([3.0009, 3.0009765625, 1.0], np.float32)
+        """1.5 * 3.0009 has one neighbour in f16 that is right; about halfway between two both are."""
+        x = np.array([3.0009, 4.00390625, 1.0], np.float32)
         program = tilescope.Program("axes i: n\ninput x[i]; w[i]\nstage y[i]: f16 = x * w\noutput y")
-        report = program.judge({"x": x, "w": np.array([1.5, 4.0, 1.5], np.float32)}, {"y": np.array([4, 5, 1.5], np.float16)})
+        report = program.judge({"x": x, "w": np.array([1.5, 3.0, 1.5], np.float32)}, {"y": np.array([4, 5, 1.5], np.float16)})
         text = report.text
         self.assertIn("y[0]: got 4, expected 4.5 (f16)", text)
-        self.assertRegex(text, r"y\[1\]: got 5, expected 12 to 12.0078125 \(f16\)")
+        self.assertRegex(text, r"y\[1\]: got 5, expected 12.0078125 to 12.015625 \(f16\)")
 
     def test_where_it_is_wrong_is_said_where_no_formula_is_found(self):
         random = np.random.default_rng(4)
