@@ -367,6 +367,11 @@ double evidence_of(double off, double error) {
     return std::isfinite(times) ? std::clamp(std::log2(times), 0.0, most) : most;
 }
 
+/// What overflows and what is no number is so by many formulas; minus infinity is what masks leave.
+bool is_telling(double got) {
+    return std::isfinite(got) || (std::isinf(got) && got < 0);
+}
+
 /// What the rewritten program expects of an element.
 void look(const LookedElement& element, Uncertain expected, const std::optional<LostDigits>& lost,
           RewriteOutcome& outcome) {
@@ -393,7 +398,7 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
         ++outcome.swallowed;
     } else if (is_right) {
         outcome.explained.push_back(&element);
-        if (std::isfinite(element.got)) outcome.evidence += evidence_of(element.off, expected.error);
+        if (is_telling(element.got)) outcome.evidence += evidence_of(element.off, expected.error);
     } else {
         ++(is_open ? outcome.open : outcome.unexplained);
     }

@@ -45,7 +45,7 @@ struct RewriteOutcome {
     std::int64_t open = 0;         ///< wrong before, and read beyond an array now
     std::int64_t swallowed =
         0;  ///< wrong before, and within a tolerance now that the right value passes as well
-    /// Bits: how much nearer to what is explained it is than the program as it is. What is not finite has none.
+    /// Bits: how much nearer to what is explained it is than the program as it is. NaN and what overflows have none.
     double evidence = 0;
     std::vector<const LookedElement*> explained;
     std::vector<const LookedElement*> broken;      ///< right before, and wrong with it
