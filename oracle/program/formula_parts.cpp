@@ -172,6 +172,8 @@ struct Difference {
         for (const std::size_t side : {0U, 1U}) {
             const int was = one.of[side];
             const int is = other.of[side];
+            // An index is one part with what it is multiplied with.
+            if (program.node(was).is_whole || program.node(is).is_whole) continue;
             if (!are_alike(program, one.of[1 - side], other.of[1 - side])) continue;
             if (!is_term_of(is, was) && !is_term_of(was, is)) continue;
             find(was, is, around);

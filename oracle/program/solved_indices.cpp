@@ -305,11 +305,18 @@ void offer_turned(RewriteOffers& offers, const NodeSamples& of, std::size_t dime
     const auto [by, agreeing] =
         *std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
     if (by == 0 || double(agreeing) < (1 - unexplained_share) * double(voting)) return;
+    // Where none is around the end it is moved, and no more.
+    const bool goes_on = 2 * by <= range.count;
+    const auto is_around = [&, by = by](const Vote& vote) {
+        return std::ranges::any_of(vote.indices, [&](std::int64_t y) {
+            return moved(vote, y) == by && (goes_on ? y < vote.declared : y > vote.declared);
+        });
+    };
+    if (std::ranges::none_of(votes, is_around)) return;
     ProgramBuilder& build = offers.build();
     // As much backwards.
-    const int sum = 2 * by > range.count
-                        ? build.moved(build.of_two(ProgramOp::plus, index, extent), by - range.count)
-                        : build.moved(index, by);
+    const int sum = !goes_on ? build.moved(build.of_two(ProgramOp::plus, index, extent), by - range.count)
+                             : build.moved(index, by);
     const int turned = build.of_two(ProgramOp::rest, sum, extent);
     std::vector<double> values;
     for (const NodeSample& sample : of.samples) {
