@@ -392,9 +392,10 @@ void judge_calls(Call (*draw)(std::uint64_t seed), std::uint64_t count, std::vec
         const std::string name(stage_info(Problem(), stage).name);
         std::printf("%-6s %9zu  1%% %.3g  median %.3g  99%% %.3g\n", name.c_str(), of.size(),
                     of[of.size() / 100], median, of[of.size() * 99 / 100]);
-        // Neither reading is so wide that it says nothing of the other.
-        EXPECT_GT(median, 0.25) << name;
-        EXPECT_LT(median, 4) << name;
+        // Neither reading is so wide that it says nothing of the other. Of ds the formulas allow four roundings, and the program one
+        // where float32 holds dp - delta.
+        EXPECT_GE(median, 0.25) << name;
+        EXPECT_LE(median, 4) << name;
     }
 }
 
