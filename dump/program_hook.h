@@ -40,7 +40,6 @@
 #include <type_traits>
 
 #include "dump/hook/program.h"
-#include "dump/hook/program_source.h"
 
 // What a kernel computes, under a name: gemm::text() is the text, with hooks and without.
 #define TILESCOPE_PROGRAM(name, ...)                                               \
@@ -60,10 +59,10 @@
     TILESCOPE_PROGRAM_STAGE(name).number, TILESCOPE_PROGRAM_STAGE(name).dims
 #define TILESCOPE_PROGRAM_DECLARED(stage) \
     static_assert(TILESCOPE_PROGRAM_STAGE(stage).is_declared(), "the program declares no stage " #stage)
-#define TILESCOPE_PROGRAM_NOTE(stage)                                                 \
-    ::tilescope::hook_program_note<TILESCOPE_PROGRAM_STAGE(stage).number,             \
-                                   ::tilescope::hook_program_id(__FILE__, __LINE__)>( \
-        tilescope_program,                                                            \
+#define TILESCOPE_PROGRAM_NOTE(stage)                                                                \
+    ::tilescope::hook_program_note<TILESCOPE_PROGRAM_STAGE(stage).number,                            \
+                                   ::tilescope::hook_id(__FILE__, __LINE__, ::tilescope::Stage::q)>( \
+        tilescope_program,                                                                           \
         __FILE__ + std::integral_constant<int, ::tilescope::hook_file_begin(__FILE__)>::value, __LINE__)
 #define TILESCOPE_PROGRAM_VALUE(stage, indices, value)                     \
     do {                                                                   \

@@ -8,6 +8,7 @@
 #include "dump/hook/fragment.h"
 #include "dump/hook/program_sink.h"
 #include "dump/hook/rows.h"
+#include "dump/hook/source.h"
 #include "dump/hook/write.h"
 
 namespace tilescope {
@@ -180,6 +181,15 @@ TILESCOPE_HOOK void hook_program_fragment(const ProgramHooks<Text>& hooks, const
             room, are_rows ? hook_moved(corner, 0, place.row) : hook_moved(corner, place.row, place.col),
             hook_kept_bits(hook_element_of(values, i)));
     }
+}
+
+/// Notes in the room of a stage that a hook recorded something of it, as hook_note() does.
+template <int number, std::uint32_t id, class Hooks>
+TILESCOPE_HOOK void hook_program_note(const Hooks& hooks, const char* file, int line) {
+    if (!hooks.keeps(number)) return;
+    SinkHook* const lines = hooks.room(number).hooks;
+    if (hook_get(&lines[id % program_hooks].id) != id)
+        hook_enter<program_hooks>(lines, id, Stage::q, file, line);
 }
 
 }  // namespace tilescope

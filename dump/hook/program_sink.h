@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "dump/hook/sink.h"
+
 namespace tilescope {
 
 /// Most dimensions of a stage: the axes of a program, and the blocks of one before them.
@@ -20,13 +22,8 @@ struct ProgramRoomDim {
     std::int32_t count = 0;
 };
 
-/// A hook that recorded a stage.
-struct ProgramHookLine {
-    std::uint32_t id = 0;    ///< of file and line; 0: none is here
-    std::uint32_t line = 0;  ///< written last
-    char file[56] = {};      ///< no zero behind a name that fills it
-};
-inline constexpr unsigned program_hook_lines = 16;
+/// Hooks of one stage whose lines are kept.
+inline constexpr unsigned program_hooks = 16;
 
 /// Room for a stage, in memory that the kernel can write.
 struct ProgramRoom {
@@ -35,7 +32,7 @@ struct ProgramRoom {
     unsigned long long conflicts = 0;  ///< writes that changed an element already written
     unsigned long long outside = 0;    ///< elements that the stage does not have
     std::int32_t first_outside[program_dims] = {};
-    ProgramHookLine hooks[program_hook_lines] = {};
+    SinkHook hooks[program_hooks];  ///< as in SinkCounters; their stage says nothing
 };
 
 /// Where hooks of a declared kernel write: a plain value, which a kernel gets as its parameter.

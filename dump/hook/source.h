@@ -49,11 +49,12 @@ TILESCOPE_HOOK constexpr std::uint32_t hook_id(const char* path, int line, Stage
     return hash == 0 ? 1 : hash;
 }
 
-/// Finds the hook's entry, or writes it to the first free place from the hook's own on.
+/// Finds the hook's entry, or writes it to the first free place from the hook's own on, if there is one.
+template <unsigned places = sink_hooks>
 TILESCOPE_HOOK void hook_enter(SinkHook* hooks, std::uint32_t id, Stage stage, const char* file, int line) {
     TILESCOPE_HOOK_ROLLED
-    for (unsigned i = 0; i < sink_hooks; ++i) {
-        SinkHook& hook = hooks[(id + i) % sink_hooks];
+    for (unsigned i = 0; i < places; ++i) {
+        SinkHook& hook = hooks[(id + i) % places];
         // Looked at once: of two looks the second may find what another thread wrote after the first.
         const std::uint32_t here = hook_get(&hook.id);
         if (here == id) return;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <map>
-#include <tuple>
 
+#include "dump/recording/sink_contents.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 
@@ -209,16 +208,7 @@ ProgramSink program_sink(std::span<const RecordedStage> recorded, ProgramRoom* r
 }
 
 std::vector<SourceLine> hooks_of(const ProgramRoom& room) {
-    std::vector<SourceLine> hooks;
-    for (const ProgramHookLine& hook : room.hooks) {
-        if (hook.id == 0) continue;
-        const std::string_view file(hook.file, strnlen(hook.file, sizeof hook.file));
-        const SourceLine source{kept_path(file), hook.line};
-        // A crash may have stopped it anywhere.
-        if (source_line_from(to_string(source)) == source) hooks.push_back(source);
-    }
-    std::ranges::sort(hooks, {}, [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
-    return hooks;
+    return hooks_of(room.hooks, Stage::q);
 }
 
 void require_inside(const ProgramCall& call, std::span<const ProgramRoom> rooms) {

@@ -38,7 +38,7 @@ std::vector<ProgramRoom> program_rooms(const ProgramCall& call, std::span<const 
 /// The sink that a kernel gets, whose rooms were copied to `rooms`.
 ProgramSink program_sink(std::span<const RecordedStage> recorded, ProgramRoom* rooms);
 
-/// Which hooks recorded a stage, in their order.
+/// Lines of the hooks that recorded a stage.
 std::vector<SourceLine> hooks_of(const ProgramRoom& room);
 
 /// Errors: Error where hooks named a place that the stage does not have; `rooms` as the kernel left them.

@@ -104,10 +104,11 @@ namespace {
 
 static_assert(sink_hooks <= max_hooks);
 
-/// As far as hooks came, which a crash may have stopped anywhere; the bytes may be a stranger's.
-std::vector<SourceLine> hooks_of(const SinkCounters& counters, Stage stage) {
+}  // namespace
+
+std::vector<SourceLine> hooks_of(Span<const SinkHook> entered, Stage stage) {
     std::vector<SourceLine> hooks;
-    for (const SinkHook& hook : counters.hooks) {
+    for (const SinkHook& hook : entered) {
         if (hook.id == 0 || hook.stage != stage) continue;
         const std::string_view file(hook.file, strnlen(hook.file, sizeof hook.file));
         const SourceLine source{kept_path(file), hook.line};
@@ -118,13 +119,11 @@ std::vector<SourceLine> hooks_of(const SinkCounters& counters, Stage stage) {
     return hooks;
 }
 
-}  // namespace
-
 StageCapture summarise_stage(const CapturePlan& plan, const Sink& sink, Stage stage) {
     const std::size_t index = std::size_t(stage);
     const std::int64_t capacity = plan.capacity(stage);
     StageCapture summary;
-    summary.hooks = hooks_of(*sink.counters, stage);
+    summary.hooks = hooks_of(sink.counters->hooks, stage);
     for (std::int64_t slot = 0; slot < capacity; ++slot) {
         const std::uint32_t conflicts = sink.stages[index].conflicts[slot];
         if (conflicts != 0) summary.conflicts.push_back({plan.tile_of_slot(stage, slot), conflicts});

@@ -72,6 +72,10 @@ class HeldParts {
     std::vector<Part> parts_;
 };
 
+/// Lines of the hooks that recorded a stage, in their order, as far as hooks came: a crash may have stopped them anywhere, and the bytes
+/// may be a stranger's.
+std::vector<SourceLine> hooks_of(Span<const SinkHook> entered, Stage stage);
+
 /// What the stage's counters say that was lost or seen twice. `sink` is the plan's, at its counters.
 StageCapture summarise_stage(const CapturePlan& plan, const Sink& sink, Stage stage);
 

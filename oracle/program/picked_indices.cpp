@@ -63,12 +63,12 @@ class PickedIndices {
     std::vector<ProgramRewrite> all() {
         std::vector<ProgramRewrite> found;
         for (const PickedSlot& slot : slots()) {
-            const std::optional<int> instead = solved(slot);
-            if (!instead) continue;
-            const double bits = bits_of_slot + entries_ * (bits_of_entry + std::log2(double(slot.extent)));
+            const std::optional<std::vector<PickedSum>> picked = solved(slot);
+            if (!picked) continue;
+            const int terms = terms_of(slot, *picked);
             found.push_back({.stage = wrong_,
-                             .value = build_.with_node(formula_, program_.node(slot.sum).of[0], *instead),
-                             .bits = bits,
+                             .value = build_.with_node(formula_, program_.node(slot.sum).of[0], terms),
+                             .bits = bits_of(slot, *picked),
                              .slot = "index"});
         }
         return found;
@@ -79,6 +79,7 @@ class PickedIndices {
     struct PickedSum {
         Place place{};
         std::vector<std::int64_t> indices{};
+        bool is_declared = false;
     };
 
     std::vector<PickedSlot> slots() {
@@ -141,8 +142,8 @@ class PickedIndices {
         return values;
     }
 
-    /// What is added up in place of the declared.
-    std::optional<int> solved(const PickedSlot& slot) {
+    /// What each sum took, as many each; nullopt: that is not known, or is what is declared.
+    std::optional<std::vector<PickedSum>> solved(const PickedSlot& slot) {
         std::vector<const LookedElement*> elements;
         const std::int64_t begun = elements_computed();
         searched_.look_at_parts(
@@ -172,15 +173,11 @@ class PickedIndices {
             std::optional<std::vector<std::int64_t>> indices = indices_of(slot, place, a, y);
             if (!indices || (!picked.empty() && picked[0].indices.size() != indices->size()))
                 return std::nullopt;
-            picked.push_back({place, std::move(*indices)});
+            const bool is_declared = *indices == declared_at(slot, place);
+            picked.push_back({place, std::move(*indices), is_declared});
         }
-        const int index = told(slot, picked);
-        if (index < 0) return std::nullopt;
-        const int term = at(slot, index);
-        const auto count = std::ssize(picked[0].indices);
-        if (count == searched_.call().extents[std::size_t(slot.axis)]) return term;
-        const int is_there = build_.of_two(ProgramOp::less, build_.axis(slot.axis), build_.whole(count));
-        return build_.chosen(term, is_there, build_.real(0));
+        if (std::ranges::all_of(picked, &PickedSum::is_declared)) return std::nullopt;
+        return picked;
     }
 
     /// Those that were added up, in the order of the declared ones where these are among them.
@@ -223,29 +220,44 @@ class PickedIndices {
         return indices;
     }
 
-    /// `(1 where n == 0 else 4) where g == 0 else ...`; what is as declared stays so. -1: all is.
-    int told(const PickedSlot& slot, const std::vector<PickedSum>& picked) {
-        entries_ = 0;
+    /// What is added up in place of the declared: where it is less, the rest of the axis adds nothing.
+    int terms_of(const PickedSlot& slot, const std::vector<PickedSum>& picked) {
+        const int term = at(slot, index_of(slot, picked));
+        const auto count = std::ssize(picked[0].indices);
+        if (count == searched_.call().extents[std::size_t(slot.axis)]) return term;
+        const int is_there = build_.of_two(ProgramOp::less, build_.axis(slot.axis), build_.whole(count));
+        return build_.chosen(term, is_there, build_.real(0));
+    }
+
+    /// `(1 where n == 0 else 4) where g == 0 else ...`; what is as declared stays so.
+    int index_of(const PickedSlot& slot, const std::vector<PickedSum>& picked) {
         int instead = -1;
         for (auto sum = picked.rbegin(); sum != picked.rend(); ++sum) {
-            const bool is_declared = sum->indices == declared_at(slot, sum->place);
-            const int here = is_declared ? slot.index : told(slot, sum->indices);
+            const int here = sum->is_declared ? slot.index : one_by_one(slot, sum->indices);
             int is_here = -1;
             for (std::size_t i = 0; i < slot.others.size(); ++i)
                 is_here = build_.both(is_here, is_at(slot.others[i], sum->place[i]));
             instead = instead < 0 ? here : build_.chosen(here, is_here, instead);
         }
-        return entries_ == 0 ? -1 : instead;
+        return instead;
     }
 
-    int told(const PickedSlot& slot, const std::vector<std::int64_t>& indices) {
+    int one_by_one(const PickedSlot& slot, const std::vector<std::int64_t>& indices) {
         int all = -1;
         for (std::int64_t n = std::ssize(indices); n-- > 0;) {
             const int one = build_.whole(indices[std::size_t(n)]);
             all = all < 0 ? one : build_.chosen(one, is_at(slot.axis, n), all);
-            ++entries_;
         }
         return all;
+    }
+
+    static double bits_of(const PickedSlot& slot, const std::vector<PickedSum>& picked) {
+        double bits = bits_of_slot;
+        for (const PickedSum& sum : picked) {
+            if (!sum.is_declared)
+                bits += double(sum.indices.size()) * (bits_of_entry + std::log2(double(slot.extent)));
+        }
+        return bits;
     }
 
     int is_at(int axis, std::int64_t index) {
@@ -257,7 +269,6 @@ class PickedIndices {
     ProgramBuilder build_;
     int wrong_;
     int formula_;
-    double entries_ = 0;  ///< of the index that was told last
 };
 
 }  // namespace

@@ -146,18 +146,20 @@ void SearchedCall::choose_stages() {
 
 /// What is as quickly computed as found again is none of them.
 void SearchedCall::find_steady() {
-    steady_.resize(program_.nodes.size());
-    const auto is_computed = [&](int stage) {
-        return std::ranges::find(rewritten_, stage) != rewritten_.end();
-    };
-    for (std::size_t i = 0; i < steady_.size(); ++i) {
-        const ProgramOp op = program_.nodes[i].op;
-        bool is_steady = op != ProgramOp::number && op != ProgramOp::size && op != ProgramOp::axis;
-        for_each_node(program_, int(i), [&](int node) {
-            const ProgramNode& one = program_.node(node);
-            if (one.op == ProgramOp::read && is_computed(one.what)) is_steady = false;
-        });
-        steady_[i] = is_steady ? 1 : 0;
+    const std::size_t count = program_.nodes.size();
+    std::vector<char> are_computed(count, 0);
+    steady_.resize(count);
+    const auto is_computed = [&](int node) { return node >= 0 && are_computed[std::size_t(node)] != 0; };
+    // Operands come before what is done with them.
+    for (std::size_t i = 0; i < count; ++i) {
+        const ProgramNode& node = program_.nodes[i];
+        const bool is_read = node.op == ProgramOp::read;
+        const bool is_of_stage = is_read && std::ranges::find(rewritten_, node.what) != rewritten_.end();
+        are_computed[i] = is_of_stage || std::ranges::any_of(node.of, is_computed) ||
+                          (is_read && std::ranges::any_of(node.list, is_computed));
+        const bool is_leaf =
+            node.op == ProgramOp::number || node.op == ProgramOp::size || node.op == ProgramOp::axis;
+        steady_[i] = !is_leaf && are_computed[i] == 0;
     }
 }
 

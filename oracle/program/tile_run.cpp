@@ -131,7 +131,6 @@ void TileRun::run(std::span<const int> stages) {
         const std::span<const int> together = stages.subspan(first, end - first);
         for (const int stage : together) prepare(stage);
         // Where all states are known there is nothing to carry.
-        // Where all states are known there is nothing to carry.
         const bool carries = std::ranges::any_of(together, [&](int stage) {
             return known_[std::size_t(stage)] == nullptr && program_.array(stage).over >= 0;
         });
