@@ -348,13 +348,17 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom me
     return candidates;
 }
 
-/// Where nothing is found of splits that are merged from their outputs, they may be merged from their states.
+bool explains_all(const Candidate& candidate) {
+    return !candidate.change.formula->mistake.is_part;
+}
+
+/// Where splits that are merged from their outputs do not explain all, they may be merged from their states.
 std::vector<Candidate> searched_formulas(const Evidence& evidence) {
     std::vector<Candidate> found = searched_formulas(evidence, MergedFrom::outputs);
     const bool is_merged = evidence.observed == Stage::o || evidence.observed == Stage::lse;
-    if (found.empty() && is_merged && evidence.known.empty())
-        found = searched_formulas(evidence, MergedFrom::states);
-    return found;
+    if (!is_merged || !evidence.known.empty() || std::ranges::any_of(found, explains_all)) return found;
+    std::vector<Candidate> of_states = searched_formulas(evidence, MergedFrom::states);
+    return found.empty() || std::ranges::any_of(of_states, explains_all) ? of_states : found;
 }
 
 /// Those of a stage without another mistake in it, which are the same for each part of the evidence: searched for once.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <string>
 
 #include "oracle/program/functions.h"
@@ -115,11 +116,17 @@ std::optional<int> curve_node(ProgramBuilder& build, int x, const Curve& curve, 
     return where < 0 ? line : std::optional(build.chosen(*line, where, x));
 }
 
+const std::vector<KnownNumber>& factors_of_bases() {
+    static const std::vector<KnownNumber> factors = {{"log2(e)", std::numbers::log2e},
+                                                     {"ln(2)", std::numbers::ln2}};
+    return factors;
+}
+
 double bits_of_curve(const Curve& curve) {
     const bool is_type = curve.rule.grid && curve.rule.grid->step <= 0;
     if (is_type) return bits_of_type;
     const auto is_round = [](double number) {
-        return number == 0 || simplest_number(number, 1e-9 * std::abs(number), {}).is_round;
+        return number == 0 || simplest_number(number, 1e-9 * std::abs(number), factors_of_bases()).is_round;
     };
     const CurveRule& rule = curve.rule;
     const bool are_round =

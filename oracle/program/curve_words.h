@@ -18,5 +18,7 @@ std::vector<NumberGrid> grids_of_types();
 
 /// Rounded to nearest in each narrow type, and to the steps that int8 makes of numbers up to 1.
 const std::vector<Curve>& casts();
+/// What exponents of one base are multiplied with to be those of the other.
+const std::vector<KnownNumber>& factors_of_bases();
 
 }  // namespace tilescope

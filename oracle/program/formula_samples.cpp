@@ -90,7 +90,8 @@ bool FormulaSamples::has_operand(int number, std::size_t operand) const {
     const bool is_of_place = node.op == ProgramOp::plus || node.op == ProgramOp::minus ||
                              node.op == ProgramOp::times || node.op == ProgramOp::quotient ||
                              node.op == ProgramOp::smaller || node.op == ProgramOp::larger ||
-                             is_comparison(node.op) || (node.op == ProgramOp::chosen && operand != 1);
+                             is_comparison(node.op) || node.op == ProgramOp::call ||
+                             (node.op == ProgramOp::chosen && operand != 1);
     return is_of_place && node.of[operand] >= 0 && !program_.node(node.of[operand]).is_whole;
 }
 

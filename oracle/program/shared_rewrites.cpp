@@ -200,6 +200,8 @@ std::vector<ProgramRewrite> rewrites_of_updated_rows(Program& program, int stage
                       bits);
             }
             offer(build.moved(index, -1), 2);
+            const int block = program.axes[std::size_t(along)].block;
+            offer(build.of_two(ProgramOp::times, build.block_of(along), block), 2);
         }
     }
     return found;

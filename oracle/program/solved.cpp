@@ -86,6 +86,7 @@ std::vector<ProgramRewrite> rewrites_from(const FormulaSamples& samples, Program
             continue;
         }
         offer_weights(offers, of);
+        offer_casts_of_some(offers, of);
         offer_bounds(offers, of);
     }
     std::vector<ProgramRewrite> found = offers.take();
@@ -126,6 +127,13 @@ void RewriteOffers::add(int stage, int node, int instead, double bits, const cha
     if (has_choice(program_, formula)) collect_alike(program_, formula, node, alike);
     for (const int one : alike) formula = build_.with_node(formula, one, node);
     found_.push_back({stage, build_.with_node(formula, node, instead), std::nullopt, bits, slot});
+    if (program_.node(node).op != ProgramOp::read) return;
+    // What is loaded once stands at all places of the formula that read it.
+    std::vector<int> loads;
+    collect_alike(program_, formula, node, loads);
+    if (loads.size() < 2) return;
+    for (const int load : loads) formula = build_.with_node(formula, load, instead);
+    found_.push_back({stage, formula, std::nullopt, bits, slot});
 }
 
 namespace {

@@ -83,6 +83,7 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of);
 void offer_flat_reads(RewriteOffers& offers, const NodeSamples& of);
 void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of);
 void offer_weights(RewriteOffers& offers, const SumSamples& of);
+void offer_casts_of_some(RewriteOffers& offers, const SumSamples& of);
 void offer_bounds(RewriteOffers& offers, const SumSamples& of);
 void offer_functions_of_terms(RewriteOffers& offers, const SumSamples& of);
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -9,8 +8,6 @@
 #include "oracle/program/place_sum.h"
 #include "oracle/program/solved.h"
 #include "oracle/program/votes.h"
-#include "oracle/solve/address_map.h"
-#include "oracle/solve/value_index.h"
 
 namespace tilescope {
 
@@ -18,12 +15,10 @@ namespace {
 
 constexpr std::int64_t most_votes = 1024;
 constexpr std::int64_t most_extent = 4096;
-constexpr std::int64_t most_slice = 1 << 16;
 /// An element that agrees with more of an array tells nothing.
 constexpr double telling_share = 0.25;
 /// Which index it is that is otherwise.
 constexpr double bits_of_dimension = 2;
-constexpr TileAxes tile_axes{Coordinate::row, Coordinate::d};
 
 /// The node, or what stands at another index of it.
 int with_index(RewriteOffers& offers, const NodeSamples& of, std::size_t dimension, int index) {
@@ -84,125 +79,6 @@ int or_zero_beyond(RewriteOffers& offers, const NodeSamples& of, std::size_t dim
                                build.of_two(ProgramOp::less, index, extent < 0 ? build.whole(end) : extent));
     return build.chosen(with_index(offers, of, dimension, index), is_inside, build.real(0));
 }
-
-/// Rows and columns of tiles whose elements stand elsewhere: the last two dimensions, each of them the index of an axis.
-class TileMaps {
- public:
-    TileMaps(RewriteOffers& offers, const NodeSamples& of, std::array<int, 2> axes)
-        : offers_(offers),
-          samples_(offers.samples()),
-          of_(of),
-          axes_(axes),
-          first_(samples_.dimensions(of) - 2) {}
-
-    void offer() {
-        const std::vector<AddressSample> wrong = addresses();
-        if (ld_ < 2) return;
-        for (const AddressMap& map : find_address_maps(wrong, ld_, tile_axes, most_expressions)) {
-            const Expr& address = map.index.parts[0];
-            offer(map.has_rows() ? std::array{address, map.index.parts[1]}
-                                 : std::array{address / Expr(ld_), address % Expr(ld_)});
-        }
-    }
-
- private:
-    std::int64_t origin(const NodeSample& sample, std::size_t k) const {
-        const std::int64_t block = samples_.call().blocks[std::size_t(axes_[k])];
-        return sample.at[std::size_t(axes_[k])] / block * block;
-    }
-    std::int64_t within(const NodeSample& sample, std::size_t k) const {
-        return sample.at[std::size_t(axes_[k])] - origin(sample, k);
-    }
-
-    /// Where what the wrong places need stands among all rows and columns.
-    std::vector<AddressSample> addresses() {
-        std::map<std::vector<std::int64_t>, ValueIndex> slices;
-        std::vector<AddressSample> wrong;
-        SpreadChoice some(of_.wrong, most_votes);
-        for (const NodeSample& sample : of_.samples) {
-            if (!sample.is_wrong || !some.takes()) continue;
-            const AxisRange rows = samples_.range_of(of_, first_, sample.part);
-            const AxisRange cols = samples_.range_of(of_, first_ + 1, sample.part);
-            const bool is_other = ld_ > 0 && ld_ != cols.count;
-            if (is_other || rows.count * cols.count > most_slice) return {};
-            ld_ = cols.count;
-            std::vector<std::int64_t> key(sample.index.begin(),
-                                          sample.index.begin() + std::ptrdiff_t(first_));
-            key.push_back(std::int64_t(sample.part));
-            auto found = slices.find(key);
-            if (found == slices.end())
-                found = slices.emplace(std::move(key), ValueIndex(slice_of(sample, rows, cols))).first;
-            const std::int64_t from = (origin(sample, 0) - rows.first) * ld_ + origin(sample, 1) - cols.first;
-            wrong.push_back({within(sample, 0), within(sample, 1),
-                             found->second.sources(sample.needed, sample.error, from)});
-        }
-        return wrong;
-    }
-
-    std::vector<double> slice_of(const NodeSample& sample, const AxisRange& rows,
-                                 const AxisRange& cols) const {
-        std::vector<double> values;
-        ElementIndices index = sample.index;
-        for (std::int64_t i = 0; i < rows.count * cols.count; ++i) {
-            index[first_] = std::int32_t(rows.first + i / cols.count);
-            index[first_ + 1] = std::int32_t(cols.first + i % cols.count);
-            values.push_back(samples_.value_at(of_, sample, index));
-        }
-        return values;
-    }
-
-    void offer(const std::array<Expr, 2>& parts) {
-        const std::optional<std::array<int, 2>> nodes = nodes_of(parts);
-        if (!nodes) return;
-        std::vector<double> values;
-        for (const NodeSample& sample : of_.samples) {
-            ElementIndices index = sample.index;
-            for (std::size_t k = 0; k < 2; ++k)
-                index[first_ + k] = std::int32_t(
-                    origin(sample, k) + parts[k].at(tile_axes, within(sample, 0), within(sample, 1)));
-            values.push_back(samples_.value_at(of_, sample, index));
-        }
-        int instead = -1;
-        if (samples_.is_read(of_)) {
-            ProgramNode read = offers_.program().node(of_.node);
-            std::ranges::copy(*nodes, read.list.begin() + std::ptrdiff_t(first_));
-            instead = offers_.build().add(std::move(read));
-        } else {
-            instead = offers_.build().at_indices(of_.node, axes_, *nodes);
-        }
-        offers_.offer(of_, instead, values,
-                      bits_of_dimension + bits_of_expression(parts[0]) + bits_of_expression(parts[1]),
-                      "index");
-    }
-
-    /// Both indices; what is counted within a tile begins at its first one.
-    std::optional<std::array<int, 2>> nodes_of(const std::array<Expr, 2>& parts) {
-        ProgramBuilder& build = offers_.build();
-        const auto is_cut = [&](std::size_t k) {
-            return offers_.program().axes[std::size_t(axes_[k])].block >= 0;
-        };
-        std::array<int, 2> nodes{};
-        for (std::size_t k = 0; k < 2; ++k) {
-            nodes[k] = build.index(parts[k], [&](Coordinate coordinate) {
-                const std::size_t of = coordinate == tile_axes.down ? 0 : 1;
-                return is_cut(of) ? build.within_block(axes_[of]) : build.axis(axes_[of]);
-            });
-            if (nodes[k] < 0) return std::nullopt;
-            if (!is_cut(k)) continue;
-            const int block = offers_.program().axes[std::size_t(axes_[k])].block;
-            const int first = build.of_two(ProgramOp::times, build.block_of(axes_[k]), block);
-            nodes[k] = build.of_two(ProgramOp::plus, first, nodes[k]);
-        }
-        return nodes;
-    }
-
-    RewriteOffers& offers_;
-    const FormulaSamples& samples_;
-    const NodeSamples& of_;
-    std::array<int, 2> axes_;
-    std::size_t first_;
-    std::int64_t ld_ = 0;
-};
 
 /// The axis that is the index of a dimension and has an index at each place; -1: there is none.
 int axis_in(const RewriteOffers& offers, const NodeSamples& of, std::size_t dimension) {
@@ -385,20 +261,6 @@ void offer_indices(RewriteOffers& offers, const NodeSamples& of) {
                 offers, of, dimension, sum->node(offers.build(), -1),
                 [&](const AxisIndices& at) { return sum->at(at); }, bits_of_dimension + sum->bits());
     }
-}
-
-void offer_tile_maps(RewriteOffers& offers, const NodeSamples& of) {
-    const FormulaSamples& samples = offers.samples();
-    const std::size_t dimensions = samples.dimensions(of);
-    if (dimensions < 2) return;
-    const ProgramNode& node = offers.program().node(of.node);
-    std::array<int, 2> axes{};
-    for (std::size_t k = 0; k < 2; ++k) {
-        const std::size_t dimension = dimensions - 2 + k;
-        axes[k] = samples.is_read(of) ? offers.program().axis_of(node.list[dimension]) : of.axes[dimension];
-        if (axes[k] < 0 || std::ranges::find(of.axes, axes[k]) == of.axes.end()) return;
-    }
-    TileMaps(offers, of, axes).offer();
 }
 
 }  // namespace tilescope

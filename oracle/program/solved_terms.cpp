@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -108,7 +107,7 @@ std::vector<Curve> functions_of_extreme(const TermSamples& terms) {
     }
     std::vector<Curve> curves;
     for (const std::vector<CurvePoint>& of_one : points) {
-        for (const Curve& curve : curves_through(of_one, {}, "x")) curves.push_back(curve);
+        for (const Curve& curve : curves_through(of_one, factors_of_bases(), "x")) curves.push_back(curve);
     }
     return curves;
 }
@@ -196,8 +195,6 @@ std::optional<double> commonest(const std::vector<SumSample>& samples) {
 std::vector<CurveRule> commonest_lines(const std::vector<SumSample>& samples) {
     constexpr std::size_t most_looked_at = 256;
     constexpr double width = 1e-5;
-    const std::vector<KnownNumber> exponents = {{"log2(e)", std::numbers::log2e},
-                                                {"ln(2)", std::numbers::ln2}};
     std::vector<CurveRule> lines;
     for (const bool is_times : {true, false}) {
         std::vector<double> numbers;
@@ -224,7 +221,7 @@ std::vector<CurveRule> commonest_lines(const std::vector<SumSample>& samples) {
             continue;
         const double middle = (low + high) / 2;
         const double off = std::max((high - low) / 2, std::ldexp(std::abs(middle), -23));
-        const double number = simplest_number(middle, off, exponents).value;
+        const double number = simplest_number(middle, off, factors_of_bases()).value;
         CurveRule rule;
         (is_times ? rule.slope : rule.offset) = number;
         lines.push_back(rule);

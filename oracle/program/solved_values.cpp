@@ -1,90 +1,17 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "oracle/program/curve_words.h"
 #include "oracle/program/functions.h"
 #include "oracle/program/solved.h"
 #include "oracle/solve/curve.h"
-#include "oracle/solve/fitted_index.h"
-#include "oracle/solve/weights.h"
 
 namespace tilescope {
 
 namespace {
 
 constexpr std::int64_t most_stepped = 400;
-
-/// Both numbers that terms are multiplied with, the rarer one first; nullopt: there are more, or it is 1 for all.
-std::optional<std::array<double, 2>> two_weights(const Eigen::VectorXd& weights) {
-    std::map<double, std::int64_t> counts;
-    for (const double weight : weights) ++counts[weight];
-    if (counts.size() == 1) return std::array{counts.begin()->first, 1.0};
-    if (counts.size() != 2) return std::nullopt;
-    const auto& [one, count] = *counts.begin();
-    const auto& [other, other_count] = *counts.rbegin();
-    return count <= other_count ? std::array{one, other} : std::array{other, one};
-}
-
-/// Terms of the sums by a number of each: those of one number have one weight. One after the other.
-struct AlignedTerms {
-    PlaceNumber::Kind by;
-    std::int64_t first;  ///< index of the first one
-    std::int64_t width;  ///< terms of one number
-    std::vector<const SumSample*> samples;
-};
-
-std::vector<AlignedTerms> alignments(const SumSamples& of, const ProgramCall& call) {
-    // A block at the end of the axis has fewer.
-    const SumSample& front = *std::ranges::max_element(
-        of.samples, {}, [](const SumSample& sample) { return sample.terms.size(); });
-    AlignedTerms by_index{PlaceNumber::Kind::index, front.first, 1, {}};
-    AlignedTerms within{PlaceNumber::Kind::within, 0, 1, {}};
-    for (const SumSample& sample : of.samples) {
-        if (sample.terms.size() != front.terms.size()) continue;
-        if (sample.first == front.first) by_index.samples.push_back(&sample);
-        within.samples.push_back(&sample);
-    }
-    const std::int64_t block = call.blocks[std::size_t(of.axis)];
-    std::vector<AlignedTerms> all;
-    if (block < std::ssize(front.terms))
-        all.push_back({PlaceNumber::Kind::block, front.first, block, by_index.samples});
-    all.push_back(by_index);
-    if (within.samples.size() > by_index.samples.size()) all.push_back(std::move(within));
-    return all;
-}
-
-std::optional<Eigen::VectorXd> weights_of_terms(const AlignedTerms& aligned) {
-    const auto rows = Eigen::Index(aligned.samples.size());
-    const auto terms = std::ssize(aligned.samples.front()->terms);
-    const auto numbers = Eigen::Index((terms + aligned.width - 1) / aligned.width);
-    Equations equations{Eigen::MatrixXd::Zero(rows, numbers), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
-    for (Eigen::Index i = 0; i < rows; ++i) {
-        const SumSample& sample = *aligned.samples[std::size_t(i)];
-        for (std::int64_t k = 0; k < terms; ++k)
-            equations.terms(i, k / aligned.width) += sample.terms[std::size_t(k)];
-        equations.sums(i) = sample.needed;
-        equations.errors(i) = sample.error;
-    }
-    return find_weights(equations);
-}
-
-/// Whole numbers that are expressions of the index; `where_not_one`: those that tell the numbers that are not 1.
-std::vector<Expr> weights_by_index(const Eigen::VectorXd& weights, const AlignedTerms& aligned,
-                                   bool where_not_one) {
-    constexpr std::size_t most = 8;
-    std::vector<std::pair<std::int64_t, std::int64_t>> table;
-    for (Eigen::Index k = 0; k < weights.size(); ++k) {
-        if (where_not_one && weights(k) == 1) continue;
-        if (weights(k) != std::floor(weights(k)) || std::abs(weights(k)) > 64) return {};
-        table.emplace_back(aligned.first / aligned.width + k, std::int64_t(weights(k)));
-    }
-    if (where_not_one) return fitted_indices(table, Coordinate::row, most);
-    const std::optional<Expr> whole = fitted_index(table, Coordinate::row);
-    return whole ? std::vector{*whole} : std::vector<Expr>{};
-}
 
 /// The simplest number that all that is wrong may be, as float32 has it; `beside`: that it may be more than what was right. nullopt: there
 /// is none.
@@ -170,7 +97,7 @@ void offer_curves(RewriteOffers& offers, const NodeSamples& of, int x, const std
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = curve.of(x_of[i]);
         offers.offer(of, *node, values, bits + bits_of_curve(curve), slot);
     };
-    for (const Curve& curve : curves_through(points, {}, "x")) offer(curve, "number");
+    for (const Curve& curve : curves_through(points, factors_of_bases(), "x")) offer(curve, "number");
     if (x != of.node) return;
     for (const Curve& curve : roundings_through(some_of(points), grids_of_types())) offer(curve, "type");
 }
@@ -217,7 +144,7 @@ void offer_taken_side(RewriteOffers& offers, const NodeSamples& of) {
             points.push_back({x.value, x.error + sample.error, sample.needed, true});
         }
         if (!is_taken) continue;
-        for (const Curve& curve : curves_through(points, {}, "x")) {
+        for (const Curve& curve : curves_through(points, factors_of_bases(), "x")) {
             const bool is_plain = curve.rule.is_line && !curve.rule.mirrored;
             if (!is_plain || curve.domain.kind != CurveDomain::Kind::all) continue;
             ProgramNode choice = node;
@@ -239,82 +166,6 @@ void offer_operands(RewriteOffers& offers, const NodeSamples& of) {
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = of.samples[i].operands[k].value;
         offers.offer(of, operand, values, bits_of_left_out, "term");
         offer_curves(offers, of, operand, values, bits_of_left_out);
-    }
-}
-
-namespace {
-
-/// Weights that an index makes: of all terms, or of some, where the others count once.
-void offer_weights_by_index(RewriteOffers& offers, const SumSamples& of, const Eigen::VectorXd& weights,
-                            const AlignedTerms& aligned) {
-    const PlaceNumber number{of.axis, aligned.by};
-    ProgramBuilder& build = offers.build();
-    ProgramNode sum = offers.program().node(of.node);
-    const int term = sum.of[0];
-    const auto weighted_by = [&](const Expr& expr) {
-        const int weight = build.index(expr, [&](Coordinate) { return number.node(build); });
-        return weight < 0 ? -1 : build.of_two(ProgramOp::times, term, weight);
-    };
-    const auto offer = [&](int weighted, double bits) {
-        sum.of[0] = weighted;
-        offers.add(of.stage, of.node, build.add(sum), bits + 2, "range");
-    };
-    for (const Expr& expr : weights_by_index(weights, aligned, false)) {
-        const int weighted = weighted_by(expr);
-        if (weighted >= 0) return offer(weighted, bits_of_expression(expr));
-    }
-    for (const Expr& expr : weights_by_index(weights, aligned, true)) {
-        // Where the expression makes 1 as well, the term may be either.
-        std::vector<LabelledIndices> places;
-        for (Eigen::Index k = 0; k < weights.size(); ++k) {
-            const std::int64_t at = aligned.first / aligned.width + k;
-            if (weights(k) == 1 && expr.at(Coordinate::row, at) == 1) continue;
-            LabelledIndices& place = places.emplace_back(LabelledIndices{{}, weights(k) != 1});
-            place.at[std::size_t(number.axis)] = std::int32_t(aligned.first + k * aligned.width);
-        }
-        const int weighted = weighted_by(expr);
-        const auto condition = find_condition(offers.samples().call(), build, places, {number});
-        if (weighted >= 0 && condition)
-            offer(build.chosen(weighted, condition->node, term), bits_of_expression(expr) + condition->bits);
-    }
-}
-
-}  // namespace
-
-void offer_weights(RewriteOffers& offers, const SumSamples& of) {
-    if (std::ssize(of.samples) < fewest_places) return;
-    for (const AlignedTerms& aligned : alignments(of, offers.samples().call())) {
-        const std::optional<Eigen::VectorXd> weights = weights_of_terms(aligned);
-        if (!weights) continue;
-        const PlaceNumber number{of.axis, aligned.by};
-        ProgramBuilder& build = offers.build();
-        ProgramNode sum = offers.program().node(of.node);
-        const int term = sum.of[0];
-        const std::optional<std::array<double, 2>> two = two_weights(*weights);
-        if (!two) {
-            offer_weights_by_index(offers, of, *weights, aligned);
-            continue;
-        }
-        if (*two == std::array{1.0, 1.0}) continue;
-        double bits = 0;
-        const auto weighted = [&](double weight) {
-            if (weight == 1) return term;
-            bits += weight == 0 ? 2 : bits_of_real;
-            return weight == 0 ? build.real(0) : build.of_two(ProgramOp::times, term, build.real(weight));
-        };
-        sum.of[0] = weighted((*two)[0]);
-        std::vector<LabelledIndices> places;
-        for (Eigen::Index k = 0; k < weights->size(); ++k) {
-            LabelledIndices& place = places.emplace_back(LabelledIndices{{}, (*weights)(k) == (*two)[0]});
-            place.at[std::size_t(number.axis)] = std::int32_t(aligned.first + k * aligned.width);
-        }
-        if (!std::ranges::all_of(places, &LabelledIndices::is_inside)) {
-            const auto condition = find_condition(offers.samples().call(), build, places, {number});
-            if (!condition) continue;
-            sum.of[0] = build.chosen(sum.of[0], condition->node, weighted((*two)[1]));
-            bits += condition->bits;
-        }
-        offers.add(of.stage, of.node, build.add(std::move(sum)), bits, "range");
     }
 }
 

@@ -65,6 +65,15 @@ def before_the_diagonal(call, stages):
     stages["outputs/o"] = (o / stages["tiles/l"][:, :, -1][..., None]).astype(np.float16)
 
 
+def first_rows_not_divided(call, stages):
+    """What is merged of the splits, in the first row of each tile without the division by the sum of the weights."""
+    ends = [*range(call.tiles_per_split - 1, len(call.tiles()), call.tiles_per_split), len(call.tiles()) - 1]
+    m = stages["tiles/m"][:, :, ends]
+    merged = (stages["tiles/acc"][:, :, ends] * np.exp(m - m.max(axis=2, keepdims=True))[..., None]).sum(axis=2)
+    first = np.arange(call.seqlen_q) % call.block_m == 0
+    stages["outputs/o"] = np.where(first[:, None], merged, stages["outputs/o"]).astype(np.float16)
+
+
 def max_with_sum(call, stages):
     """The running sum where the running maximum belongs: m = max(l, rowmax(s))."""
     m, l = stages["tiles/m"], stages["tiles/l"]
@@ -197,6 +206,8 @@ FORMULAS = [
         "o", r"j < length_kv\[0\]"),
     Row("lengths", "not in the diagonal", planted(CAUSAL_LENGTHS, visible=with_lengths(CAUSAL_LENGTHS, (51, 37), (64, 64))),
         "s", r"j - i <= seqlen_kv - seqlen_q"),
+    Row("merge", "not divided in the first row of each tile", changed(first_rows_not_divided, seqlen_q=80, seqlen_kv=80, tiles_per_split=2),
+        "o", r"^sum\(z: weight \* acc_of\)"),
     Row("statement", "l = p in the place of l += p", changed(sum_of(lambda l, m, p: p[..., -1])),
         "l", r"sum\(j: p where j % block_n == block_n - 1 or j == seqlen_kv - 1 else 0.0\)"),
     Row("variable", "m in the place of p", changed(sum_of(lambda l, m, p: l + p.shape[-1] * m)), "l", r"l \* rescale \+ sum\(j: m\)"),

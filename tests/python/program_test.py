@@ -223,6 +223,56 @@ class ProgramTest(unittest.TestCase):
                 report = program.judge({"L": tiles, "k": k}, {"y": y})
                 self.assertEqual([mistake.becomes for mistake in report.mistakes], [f"sum(c: {said} * k[t / chunk * chunk + c, d])"], report.text)
 
+    def test_what_goes_on_behind_the_end_of_a_row_is_told_by_its_address(self):
+        """Addresses of a tile in shared memory: behind a row stands the next one, and behind the last one what nobody knows."""
+        random = np.random.default_rng(11)
+        a = random.standard_normal((48, 32)).astype(np.float32)
+        tile = a.reshape(3, 16, 2, 16)
+        r, c = np.arange(16)[:, None], np.arange(16)
+        program = tilescope.Program("""
+            axes   n: rows by 16; d: cols by 16
+            input  x[n, d]
+            stage  a[n, d] = x
+            stage  y[n, d] = a * 2.0
+            output y""")
+        for address, col in [(r * 16 + 2 * c, "2 * (d % 16)"), (r * 16 + c + 5, "(d % 16 + 5)")]:
+            beyond = random.standard_normal((3, 16, 2, 16)).astype(np.float32)
+            memory = np.concatenate([tile, beyond], axis=1).transpose(0, 2, 1, 3).reshape(3, 2, -1)
+            y = 2 * memory[:, :, address].transpose(0, 2, 1, 3).reshape(48, 32)
+            report = program.judge({"x": a}, {"a": a, "y": y})
+            row = f"n + {col} / 16 where n % 16 + {col} / 16 < 16 else -1"
+            self.assertEqual([mistake.becomes for mistake in report.mistakes], [f"a[{row}, d / 16 * 16 + {col} % 16] * 2.0"], report.text)
+
+    def told(self, text, inputs, stored):
+        report = tilescope.Program(text).judge(inputs, stored)
+        return [mistake.becomes for mistake in report.mistakes]
+
+    def test_a_factor_that_is_cast_in_some_terms_is_told(self):
+        random = np.random.default_rng(12)
+        a, w = (random.standard_normal((n, 64)).astype(np.float32) for n in (48, 40))
+        narrow = np.where(np.arange(64) < 24, a.astype(np.float16), a).astype(np.float32)
+        text = "axes n: rows; m: cols; k: depth\ninput a[n, k]; w[m, k]\nstage y[n, m] = sum(k: a * w)\noutput y"
+        self.assertEqual(self.told(text, {"a": a, "w": w}, {"y": narrow @ w.T}), ["sum(k: (f16(a) where k < 24 else a) * w)"])
+
+    def test_a_number_in_place_of_its_function_is_told(self):
+        random = np.random.default_rng(13)
+        m, x = random.standard_normal(96).astype(np.float32), random.uniform(1, 40, 96).astype(np.float32)
+        text = "axes n: rows\ninput m[n]; x[n]\nstage y[n] = (m + log2(x)) * 0.69314718\noutput y"
+        y = (m * np.log(2) + x).astype(np.float32)
+        self.assertEqual(self.told(text, {"m": m, "x": x}, {"y": y}), ["(m + x * 1.4426950408889634) * 0.69314718"])
+
+    def test_a_state_of_the_first_row_of_a_tile_is_told(self):
+        """The rows of a tile one after the other: the first one is updated before the others read it."""
+        x = np.random.default_rng(14).standard_normal((48, 40)).astype(np.float32)
+        text = "axes n: rows by 16; k: cols by 8\ninput x[n, k]\nstage m[n] over k = max(m, max(k: x)) from -inf\noutput m"
+        m, states = np.full(48, -np.inf, np.float32), []
+        for block in np.split(x, 5, axis=1):
+            for n in range(48):
+                m[n] = max(m[n // 16 * 16], block[n].max())
+            states.append(m.copy())
+        first = "n / 16 * 16"
+        self.assertEqual(self.told(text, {"x": x}, {"m": np.array(states)}), [f"max(m[{first}].after where {first} < n else m[{first}], max(k: x))"])
+
     def test_what_is_half_beyond_an_array_is_no_more_than_likely(self):
         random = np.random.default_rng(10)
         x, beyond = (random.standard_normal((64, 8)).astype(np.float32) for _ in range(2))
