@@ -152,6 +152,10 @@ void require_part(const ProgramInput& array, const std::vector<std::int64_t>& wh
             "give all of its elements");
 }
 
+bool is_judged_in_part(const ProgramReport& report) {
+    return std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.not_judged > 0; });
+}
+
 }  // namespace
 
 StoredArrays::StoredArrays(const ProgramCall& call, const std::map<std::string, ProgramInput>& stored)
@@ -253,6 +257,19 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
     return report;
 }
 
+void require_judged_outputs(const Program& program, const ProgramReport& report) {
+    if (report.first_wrong >= 0) return;
+    for (const StageVerdict& verdict : report.stages) {
+        const bool is_output = std::ranges::find(program.outputs, verdict.stage) != program.outputs.end();
+        if (is_output && 2 * verdict.not_judged > verdict.compared)
+            throw Error(
+                fmt::format("{} of {} elements of {} cannot be judged: their tolerances are as wide as "
+                            "what is expected",
+                            verdict.not_judged, verdict.compared, program.array(verdict.stage).name),
+                "program", "give stages between inputs and outputs, or inputs of another size");
+    }
+}
+
 std::string place_text(const Program& program, int stage, const ProgramElement& element) {
     std::string text;
     if (!element.index.empty()) text = fmt::format("[{}]", fmt::join(element.index, ", "));
@@ -270,7 +287,7 @@ std::string expected_text(Dtype dtype, double expected, double tolerance) {
 }
 
 std::string verdict_line(const Program& program, const ProgramReport& report, std::size_t most_of_formula) {
-    if (report.first_wrong < 0) return "match";
+    if (report.first_wrong < 0) return is_judged_in_part(report) ? "match of what can be judged" : "match";
     const ProgramArray& array = program.array(report.first_wrong);
     std::string formula = program_text(program, array.value);
     if (formula.size() > most_of_formula) formula = formula.substr(0, most_of_formula - 3) + "...";
@@ -350,8 +367,7 @@ std::string found_text(const Program& program, const ProgramReport& report, cons
 
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
-    const bool some_not_judged =
-        std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.not_judged > 0; });
+    const bool some_not_judged = is_judged_in_part(report);
     const auto not_judged = [&](const auto& of) {
         return some_not_judged ? fmt::format(" {:>10}", of) : std::string();
     };

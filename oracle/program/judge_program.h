@@ -141,6 +141,9 @@ ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verd
 /// Errors: Error where nothing was stored, or nothing can be told of what was.
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options = {});
 
+/// Errors: Error where nothing is wrong, and most of an output that was stored cannot be judged: that is no match.
+void require_judged_outputs(const Program& program, const ProgramReport& report);
+
 /// "[1, 17, 3] after block 2 of k"
 std::string place_text(const Program& program, int stage, const ProgramElement& element);
 

@@ -36,6 +36,7 @@ void judge_into(const ProgramRecording& recording, const ProgramJudging& how, Ju
     ProgramOptions options;
     judged.confidence = options.confidence;
     judged.report = judge_program(call, stored, options);
+    require_judged_outputs(judged.program, judged.report);
     judged.searched = how.causes;
     if (how.causes) search_mistakes(call, stored, judged);
     judged.top = how.top;

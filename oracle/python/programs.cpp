@@ -153,6 +153,7 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
     const ProgramCall call = bind_program(program, inputs, sizes);
     const StoredArrays arrays(call, stored);
     const ProgramReport report = judge_program(call, arrays);
+    require_judged_outputs(program, report);
     Held held;
     if (report.first_wrong >= 0) held.first_wrong = program.array(report.first_wrong).name;
     for (const StageVerdict& stage : report.stages)

@@ -121,6 +121,14 @@ class Judged(TileDiffCase):
             with self.subTest(declaration):
                 self.assert_refused("--declare " + declaration, *words, arguments=["--declare", declaration])
 
+    def test_an_output_that_nothing_tells_of_is_no_match(self):
+        """z is what terms of 1e8 leave, and y is right."""
+        text = "axes n: rows\ninput a[n]; b[n]\nstage p[n] = a * b - a * a\nstage z[n] = p\nstage y[n] = b * 2.0\noutput y, z"
+        a = np.linspace(1.0e4, 1.1e4, 50, dtype=np.float32)
+        b = a + np.float32(0.001)
+        write(self.file, dict(a=a, b=b), dict(y=2 * b, z=np.ones(50, np.float32)), text, {})
+        self.assert_refused("50 of 50 elements of z cannot be judged")
+
     def test_among_others(self):
         write(self.folder / "right.h5", *computed())
         write(self.folder / "wrong.h5", *computed(added=0.25))
