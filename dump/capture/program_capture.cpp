@@ -13,6 +13,7 @@
 #include "dump/program_file.h"
 #include "dump/recording/program_rooms.h"
 #include "dump/schema/error.h"
+#include "dump/schema/shared_selection.h"
 
 namespace tilescope {
 
@@ -83,6 +84,7 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape, const std::stri
 struct ProgramCapture::Impl {
     Impl(const std::string& text, Options capture_options)
         : options(std::move(capture_options)), program(parse_program(text)) {
+        share_names(program);
         recording.text = text;
         recording.sizes = options.sizes;
         recording.provenance = options.provenance;
@@ -131,7 +133,8 @@ struct ProgramCapture::Impl {
 void ProgramCapture::Impl::allocate() {
     const ProgramCall call = bind();
     const char* const asked = std::getenv("TILESCOPE_SELECT");
-    const std::string selection = options.selection.value_or(asked == nullptr ? "" : asked);
+    const std::string selection =
+        options.selection.value_or(asked == nullptr ? "" : part_of_program(asked, program));
     std::optional<std::vector<std::string>> names;
     if (!options.stages.empty()) names = options.stages;
     stages = recorded_stages(call, selection, names);

@@ -27,6 +27,7 @@
 #include "dump/schema/error.h"
 #include "dump/schema/families.h"
 #include "dump/schema/selection.h"
+#include "dump/schema/shared_selection.h"
 #include "dump/writer.h"
 
 namespace nb = nanobind;
@@ -292,6 +293,10 @@ void bind_recordings(nb::module_& module) {
         .def("select",
              [](ArrayRecording& self, const std::string& text) {
                  self.select(parse_selection(text, python_place, self.problem().named_tiles));
+             })
+        .def("part_of",
+             [](const ArrayRecording& self, const std::string& text) {
+                 return part_of_attention(text, self.problem().named_tiles);
              })
         .def("selects_stage",
              [](const ArrayRecording& self, const std::string& stage) {

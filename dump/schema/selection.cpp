@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "dump/schema/error.h"
+#include "dump/schema/shared_selection.h"
 #include "dump/schema/text.h"
 
 namespace tilescope {
@@ -251,7 +252,8 @@ std::string to_string(const Selection& selection, Span<const NamedTile> named) {
 Selection selection_from_environment(Span<const NamedTile> named) {
     const char* text = std::getenv("TILESCOPE_SELECT");
     return text == nullptr ? Selection()
-                           : parse_selection(text, "environment variable TILESCOPE_SELECT", named);
+                           : parse_selection(part_of_attention(text, named),
+                                             "environment variable TILESCOPE_SELECT", named);
 }
 
 }  // namespace tilescope

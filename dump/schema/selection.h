@@ -72,7 +72,7 @@ Selection parse_selection(std::string_view text, const std::string& where, Span<
 /// The text parse_selection reads back; "" for everything.
 std::string to_string(const Selection& selection, Span<const NamedTile> named = {});
 
-/// The selection in the environment variable TILESCOPE_SELECT; everything when it is not set.
+/// What attention takes of the environment variable TILESCOPE_SELECT; everything when it is not set.
 Selection selection_from_environment(Span<const NamedTile> named = {});
 
 }  // namespace tilescope

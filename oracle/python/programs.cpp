@@ -16,6 +16,7 @@
 #include "dump/program_file.h"
 #include "dump/recording/program_rooms.h"
 #include "dump/schema/error.h"
+#include "dump/schema/shared_selection.h"
 #include "oracle/program/find_mistakes.h"
 #include "oracle/program/judge_program.h"
 
@@ -181,7 +182,12 @@ void bind_programs(nb::module_& module) {
         .def_ro("is_cut_off", &Held::is_cut_off);
     nb::class_<Program>(module, "Program")
         .def("__init__",
-             [](Program* program, const std::string& text) { new (program) Program(parse_program(text)); })
+             [](Program* program, const std::string& text) {
+                 new (program) Program(parse_program(text));
+                 share_names(*program);
+             })
+        .def("part_of",
+             [](const Program& program, const std::string& text) { return part_of_program(text, program); })
         .def("names",
              [](const Program& program) {
                  std::vector<std::tuple<std::string, bool, std::string>> names;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "dump/schema/error.h"
+#include "dump/schema/program.h"
+#include "dump/schema/shared_selection.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {
@@ -196,6 +198,38 @@ TEST_F(SelectionEnvironment, IsReadFromTheVariable) {
     EXPECT_EQ(selection_from_environment(), Selection());
     setenv("TILESCOPE_SELECT", "head=2:stage=l", 1);
     EXPECT_EQ(selection_from_environment(), parse_selection("head=2:stage=l", "test"));
+}
+
+/// One process, attention and a declared kernel: each takes what it has.
+TEST_F(SelectionEnvironment, IsSharedWithDeclaredKernels) {
+    const Program program = parse_program(
+        "axes shared_n: rows; shared_m: cols\ninput a[shared_n, shared_m]\nstage shared_y[shared_n, "
+        "shared_m] = a\n"
+        "stage l[shared_n] = sum(shared_m: a)\noutput shared_y");
+    const char* const text = "head=2:shared_n=0-3:stage=s,shared_y,l";
+    setenv("TILESCOPE_SELECT", text, 1);
+    EXPECT_THROW(selection_from_environment(), Error) << "nobody has these names yet";
+    share_names(program);
+    EXPECT_EQ(selection_from_environment(), parse_selection("head=2:stage=s,l", "test"));
+    EXPECT_EQ(part_of_program(text, program), "shared_n=0-3:stage=shared_y,l");
+    setenv("TILESCOPE_SELECT", "shared_m=1:stage=shared_y", 1);
+    EXPECT_EQ(selection_from_environment(), Selection());
+    EXPECT_EQ(part_of_program("batch=0:block=0/1/2:stage=o", program), "");
+}
+
+/// What nobody has, and what is malformed, stays for the one that refuses it.
+TEST_F(SelectionEnvironment, KeepsWhatNobodyHas) {
+    const Program program =
+        parse_program("axes kept_n: rows\ninput a[kept_n]\nstage kept_y[kept_n] = a\noutput kept_y");
+    share_names(program);
+    for (const char* const text : {"haed=2", "head=2:kept_k=1", "stage=kept_z", "kept_n=1:stage=s,acx",
+                                   "kept_n", ":", "stage=", "kept_n=1:", "stage=,s", "head=2:head=3"}) {
+        setenv("TILESCOPE_SELECT", text, 1);
+        EXPECT_THROW(selection_from_environment(), Error) << text;
+    }
+    for (const char* const text :
+         {"", "kept_m=1", "kept_n", ":", "stage=", "kept_n=1:", "kept_n=1:stage=kept_y,"})
+        EXPECT_EQ(part_of_program(text, program), text);
 }
 
 TEST_F(SelectionEnvironment, ErrorsNameTheVariable) {

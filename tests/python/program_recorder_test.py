@@ -160,6 +160,26 @@ class ProgramRecorder(unittest.TestCase):
         self.assertEqual(self.counts(report, "s")[3], 2)
         self.assertIn("changed an element already written: 2 of s", str(report))
 
+    def test_a_process_that_records_attention_as_well(self):
+        """Each recorder takes the parts of the selection that it has, and refuses what neither has."""
+        q = np.zeros((1, 64, 2, 32), np.float16)
+
+        def attention():
+            return tilescope.Recorder(q, q, q, stages=("s", "m"), block_m=32, block_n=32)
+
+        try:
+            os.environ["TILESCOPE_SELECT"] = "n=1:k=1-:stage=s"
+            self.assertEqual((self.recorder().origin("s"), attention().stages), ((1, 16, 0), ("s",)))
+            os.environ["TILESCOPE_SELECT"] = "head=1:stage=m"
+            self.assertEqual(attention().buffer("m").shape[1], 1)
+            self.assertEqual(self.recorder().stages, self.recorder(select="").stages)
+            os.environ["TILESCOPE_SELECT"] = "haed=1"
+            for record in (attention, self.recorder):
+                with self.assertRaisesRegex(tilescope.Error, "haed"):
+                    record()
+        finally:
+            del os.environ["TILESCOPE_SELECT"]
+
     def test_a_part_is_selected(self):
         os.environ["TILESCOPE_SELECT"] = "n=1:k=1-:stage=s"
         try:

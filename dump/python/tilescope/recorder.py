@@ -56,9 +56,9 @@ class Recorder:
         self._direction = "forward" if dout is None else "backward"
         given = {"q": q, "k": k, "v": v, "dout": dout, "o": o, "lse": lse}
         self._arrays = {name: array for name, array in given.items() if array is not None}
-        self._select = os.environ.get("TILESCOPE_SELECT", "") if select is None else select
         shapes = {name: shape_bits(name, array) for name, array in self._arrays.items()}
         call = call_of(shapes, self._direction, self._options).recording
+        self._select = call.part_of(os.environ.get("TILESCOPE_SELECT", "")) if select is None else select
         if self._select:
             call.select(self._select)
         self._boxes = {stage: call.box(stage) for stage in stages if call.selects_stage(stage)}

@@ -218,7 +218,7 @@ class ProgramRecorder:
             name: (dtype, bits.copy(), *recorded) for name, (dtype, bits, *recorded) in _bits(program, inputs, dtypes).items()
         }
         self._like = next((array for array in inputs.values() if hasattr(array, "data_ptr")), None)
-        selection = os.environ.get("TILESCOPE_SELECT", "") if select is None else select
+        selection = program._program.part_of(os.environ.get("TILESCOPE_SELECT", "")) if select is None else select
         asked = list(program.stages if stages is None else stages)
         self._hooks = _core.ProgramBuffers(program._program, self._inputs, sizes, asked, selection)
         self._boxes = {name: (tuple(first), tuple(count)) for name, first, count in self._hooks.boxes()}
