@@ -58,6 +58,10 @@ struct ProgramOptions {
     double confidence = 1 - 1e-6;
     /// Later stages are computed from these, so that each is judged by what it was given; null: all follow from the inputs.
     const StoredTiles* stored = nullptr;
+    /// What observe_program() and observe_stage() expect follows from the inputs alone: end to end.
+    bool from_inputs = false;
+    /// Where something is wrong judge_program() judges end to end as well.
+    bool tells_inherited = false;
     /// Tiles of stages that were not stored are not shown.
     bool shows_stored_alone = false;
     /// Elements that a search for mistakes computes at most: about ten seconds of one core.

@@ -1,6 +1,7 @@
 #include "oracle/program/judge_program.h"
 #include "oracle/program/element_operations.h"
 #include "oracle/program/formula_changes.h"
+#include "oracle/program/program_tally.h"
 
 #include <fmt/format.h>
 
@@ -14,113 +15,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr std::size_t most_worst = 5;
-constexpr std::size_t most_samples = 8;
-
-/// How many blocks the loop of the stage went through before it came to an element of it.
-std::int64_t blocks_before(const ProgramCall& call, int stage, const ProgramElement& element) {
-    const Program& program = call.program;
-    const ProgramLoop& loop = program.loops[std::size_t(program.loop_of(stage))];
-    if (loop.axis < 0) return 0;
-    std::int64_t block = element.block;
-    const std::vector<int>& indices = program.array(stage).indices;
-    for (std::size_t i = 0; i < indices.size() && block < 0; ++i)
-        if (program.axis_of(indices[i]) == loop.axis)
-            block = element.index[i] / call.blocks[std::size_t(loop.axis)];
-    return call.block_in_order(loop.axis, loop.backwards, std::max<std::int64_t>(block, 0));
-}
-
-/// Counts what is found of a stage, tile by tile.
-class Tallied {
- public:
-    Tallied(const ProgramCall& call, int stage) : call_(call), stage_(stage) {}
-
-    void take(const ObservedProgramTile& observed) {
-        for (std::size_t i = 0; i < observed.got.size(); ++i) {
-            const ProgramFinding finding = observed.findings[i];
-            if (finding == ProgramFinding::not_stored) continue;
-            verdict.unwritten += nobody_wrote(observed.got[i]) ? 1 : 0;
-            if (finding == ProgramFinding::left_out) continue;
-            ++verdict.compared;
-            if (finding == ProgramFinding::nothing_expected || finding == ProgramFinding::not_judged)
-                ++verdict.not_judged;
-            else
-                count(observed, i);
-        }
-    }
-
-    void take(const MatchingProgramTile& matching) {
-        verdict.compared += matching.elements;
-        verdict.largest_difference = std::max(verdict.largest_difference, matching.largest_difference);
-        verdict.budget_used = std::max(verdict.budget_used, matching.budget_used);
-    }
-
-    StageVerdict verdict;
-    /// Elements outside as the loop comes to them, the first one: how many blocks it went through before.
-    std::int64_t first_outside = std::numeric_limits<std::int64_t>::max();
-
- private:
-    /// One that matches, or is outside.
-    void count(const ObservedProgramTile& observed, std::size_t i) {
-        const double got = observed.got[i];
-        const double value = observed.expected.value[i];
-        const double tolerance = observed.expected.error[i];
-        if (std::isfinite(got) && std::isfinite(value)) {
-            const double difference = std::abs(got - value);
-            verdict.largest_difference = std::max(verdict.largest_difference, difference);
-            if (observed.findings[i] == ProgramFinding::match && tolerance > 0)
-                verdict.budget_used = std::max(verdict.budget_used, difference / tolerance);
-        }
-        if (observed.findings[i] == ProgramFinding::outside)
-            keep({observed.tile.index_of(std::int64_t(i)), observed.tile.block, got, value, tolerance});
-    }
-
-    void keep(ProgramElement element) {
-        ++verdict.outside;
-        first_outside = std::min(first_outside, blocks_before(call_, stage_, element));
-        if (!nobody_wrote(element.got)) sample(element);
-        std::vector<ProgramElement>& worst = verdict.worst;
-        if (worst.size() == most_worst && worst.back().times() >= element.times()) return;
-        const auto place =
-            std::ranges::find_if(worst, [&](const ProgramElement& e) { return e.times() < element.times(); });
-        worst.insert(place, std::move(element));
-        if (worst.size() > most_worst) worst.pop_back();
-    }
-
-    /// Every so many of them, more the more there are.
-    void sample(const ProgramElement& element) {
-        if (++sampled_ % every_ != 0) return;
-        if (verdict.samples.size() == most_samples) {
-            for (std::size_t i = 0; i < most_samples / 2; ++i) verdict.samples[i] = verdict.samples[2 * i];
-            verdict.samples.resize(most_samples / 2);
-            every_ *= 2;
-        }
-        verdict.samples.push_back(element);
-    }
-
-    const ProgramCall& call_;
-    int stage_;
-    std::int64_t sampled_ = 0;
-    std::int64_t every_ = 1;
-};
-
-/// The first of those that are wrong, in the order of the program. One that takes the state of a later stage, from the block before,
-/// comes after that where it was wrong in an earlier block.
-int first_wrong_of(const Program& program, const std::vector<Tallied>& tallies) {
-    const auto is_wrong = [&](int stage) { return tallies[std::size_t(stage)].verdict.outside > 0; };
-    int first = 0;
-    while (first < int(tallies.size()) && !is_wrong(first)) ++first;
-    if (first == int(tallies.size())) return -1;
-    const int end = program.loops[std::size_t(program.loop_of(first))].end;
-    for (int later = first + 1; later < end; ++later) {
-        const bool is_before =
-            is_wrong(later) && reads(program, program.array(first).value, later) &&
-            tallies[std::size_t(later)].first_outside < tallies[std::size_t(first)].first_outside;
-        if (is_before) first = later;
-    }
-    return first;
-}
 
 /// Of a stage, or of a state with the blocks that it goes over where as many dimensions are given.
 std::vector<std::int64_t> whole_shape_of(const ProgramCall& call, const ProgramArray& stage,
@@ -217,21 +111,21 @@ const StageVerdict& ProgramReport::verdict_of(int stage) const {
 }
 
 std::string_view to_string(ProgramStageState state) {
-    constexpr std::string_view words[] = {"ok", "not judged", "wrong", "first wrong"};
+    constexpr std::string_view words[] = {"ok", "not judged", "inherited", "wrong", "first wrong"};
     return words[std::size_t(state)];
 }
 
 ProgramStageState state_of(const ProgramReport& report, const StageVerdict& verdict) {
     if (verdict.stage == report.first_wrong) return ProgramStageState::first_wrong;
     if (verdict.outside > 0) return ProgramStageState::wrong;
+    if (verdict.inherited > 0) return ProgramStageState::inherited;
     return verdict.not_judged == verdict.compared ? ProgramStageState::not_judged : ProgramStageState::ok;
 }
 
 ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options) {
-    std::vector<Tallied> tallies;
-    for (int i = 0; i < int(call.program.arrays.size()); ++i) tallies.emplace_back(call, i);
+    std::vector<ProgramTally> tallies = tallies_for(call, options.tells_inherited);
     observe_program(
-        call, stored, std::move(options),
+        call, stored, options,
         [&](const ObservedProgramTile& observed) {
             tallies[std::size_t(observed.tile.stage)].take(observed);
         },
@@ -254,6 +148,8 @@ ProgramReport judge_program(const ProgramCall& call, const StoredTiles& stored, 
     if (!is_judged)
         throw Error("no element can be judged: its tolerances are as wide as what is expected", "program",
                     "give stages between inputs and outputs, or inputs of another size");
+    if (options.tells_inherited && report.first_wrong >= 0)
+        judge_end_to_end(call, stored, std::move(options), tallies, report);
     return report;
 }
 
@@ -292,6 +188,12 @@ std::string verdict_line(const Program& program, const ProgramReport& report, st
     std::string formula = program_text(program, array.value);
     if (formula.size() > most_of_formula) formula = formula.substr(0, most_of_formula - 3) + "...";
     return fmt::format("diverged: {} is the first wrong stage, declared as {}", array.name, formula);
+}
+
+std::string end_to_end_line(const Program& program, const ProgramReport& report) {
+    if (report.first_wrong_end_to_end < 0)
+        return "end to end nothing is wrong: it stays within what rounding may do from the inputs on";
+    return "end to end " + program.array(report.first_wrong_end_to_end).name + " is the first wrong stage";
 }
 
 std::string evidence_text(const ProgramMistake& mistake) {
@@ -368,8 +270,10 @@ std::string found_text(const Program& program, const ProgramReport& report, cons
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
     const bool some_not_judged = is_judged_in_part(report);
-    const auto not_judged = [&](const auto& of) {
-        return some_not_judged ? fmt::format(" {:>10}", of) : std::string();
+    const bool some_inherited = std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.inherited > 0; });
+    const auto rare = [&](const auto& not_judged, const auto& inherited) {
+        return (some_not_judged ? fmt::format(" {:>10}", not_judged) : "") +
+               (some_inherited ? fmt::format(" {:>10}", inherited) : "");
     };
     const auto count_of = [&](std::int64_t StageVerdict::*member, const char* noun) {
         std::string counts;
@@ -380,19 +284,20 @@ std::string report_text(const ProgramCall& call, const ProgramReport& report, co
         return counts.empty() ? counts : fmt::format("{}: {}\n", noun, counts);
     };
     std::string text = fmt::format("{:<12} {:>12} {:>10}{} {:>12} {:>12}  state\n", "stage", "compared",
-                                   "outside", not_judged("not judged"), "max |diff|", "of budget");
+                                   "outside", rare("not judged", "inherited"), "max |diff|", "of budget");
     for (const StageVerdict& verdict : report.stages) {
         const ProgramStageState state = state_of(report, verdict);
         const std::string_view word =
             state == ProgramStageState::first_wrong ? "FIRST WRONG" : to_string(state);
         text +=
             fmt::format("{:<12} {:>12} {:>10}{} {:>12.3g} {:>12.3g}  {}\n", program.array(verdict.stage).name,
-                        verdict.compared, verdict.outside, not_judged(verdict.not_judged),
+                        verdict.compared, verdict.outside, rare(verdict.not_judged, verdict.inherited),
                         verdict.largest_difference, verdict.budget_used, word);
     }
     text += count_of(&StageVerdict::unwritten, "elements that no hook wrote");
     text += count_of(&StageVerdict::conflicts, "writes that changed an element already written");
     if (report.first_wrong < 0) return text + verdict_line(program, report) + "\n";
+    if (report.first_wrong_end_to_end != report.first_wrong) text += end_to_end_line(program, report) + "\n";
     const StageVerdict& wrong = report.verdict_of(report.first_wrong);
     for (const ProgramElement& element : wrong.worst)
         text +=

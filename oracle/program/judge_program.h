@@ -46,6 +46,10 @@ struct StageVerdict {
     int stage = -1;
     std::int64_t compared = 0;
     std::int64_t outside = 0;
+    /// Outside of what the inputs alone give; and of these, those that agree with the stored stages before them. Both are counted where
+    /// something is wrong and ProgramOptions ask for it.
+    std::int64_t outside_end_to_end = 0;
+    std::int64_t inherited = 0;
     /// Nobody wrote it, among those outside unless the kernel may leave it out: where a condition does in the formula, and where a
     /// block changes nothing in a state.
     std::int64_t unwritten = 0;
@@ -125,12 +129,13 @@ bool is_mostly_open(const ProgramMistake& mistake);
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake);
 
 /// How a stage came out, from the best to the worst.
-enum class ProgramStageState : std::uint8_t { ok, not_judged, wrong, first_wrong };
+enum class ProgramStageState : std::uint8_t { ok, not_judged, inherited, wrong, first_wrong };
 std::string_view to_string(ProgramStageState state);
 
 struct ProgramReport {
     std::vector<StageVerdict> stages;  ///< that were stored, in the order of the program
     int first_wrong = -1;              ///< array; -1: it matches
+    int first_wrong_end_to_end = -1;   ///< the same, where ProgramOptions ask for it
 
     const StageVerdict& verdict_of(int stage) const;
 };
@@ -154,6 +159,9 @@ std::string expected_text(Dtype dtype, double expected, double tolerance);
 /// the beginning.
 std::string verdict_line(const Program& program, const ProgramReport& report,
                          std::size_t most_of_formula = 100);
+
+/// Which stage is the first wrong one end to end, where something is wrong.
+std::string end_to_end_line(const Program& program, const ProgramReport& report);
 
 /// A table of the stages, the worst elements of the first wrong one, what explains them, and the verdict.
 std::string report_text(const ProgramCall& call, const ProgramReport& report,

@@ -34,6 +34,7 @@ void judge_into(const ProgramRecording& recording, const ProgramJudging& how, Ju
     for (std::size_t i = 0; i < call.sizes.size(); ++i) judged.sizes[judged.program.sizes[i]] = call.sizes[i];
     const CheckedTiles stored(recorded.stored, how.check);
     ProgramOptions options;
+    options.tells_inherited = true;
     judged.confidence = options.confidence;
     judged.report = judge_program(call, stored, options);
     require_judged_outputs(judged.program, judged.report);

@@ -25,7 +25,8 @@ std::optional<double> literal_of(const Program& program, int number) {
 /// and states that a block leaves as they were.
 class LeftOut {
  public:
-    LeftOut(const Program& program, const ProgramArray& stage) : is_state_(stage.over >= 0) {
+    LeftOut(const Program& program, const ProgramArray& stage, bool from_inputs)
+        : is_state_(stage.over >= 0), from_inputs_(from_inputs) {
         if (!stage.is_stage) return;
         const ProgramNode& formula = program.node(stage.value);
         if (formula.op == ProgramOp::chosen) otherwise_ = literal_of(program, formula.of[2]);
@@ -46,12 +47,14 @@ class LeftOut {
         if (!is_state_) return;
         of_before_ = tile.indices;
         before_ = expected.value;
+        if (from_inputs_) return;
         for (std::size_t i = 0; i < got.size(); ++i)
             if (known[i] != 0) before_[i] = got[i];
     }
 
  private:
     bool is_state_;
+    bool from_inputs_;
     std::optional<double> otherwise_{};
     std::optional<double> start_{};
     std::vector<AxisRange> of_before_{};
@@ -89,9 +92,11 @@ std::vector<ProgramFinding> findings_of(const ProgramTile& tile, const Reals& go
 /// Holds the tiles of all stages against what was stored, and shows them.
 class Observer {
  public:
-    Observer(const ProgramCall& call, const StoredTiles& stored, const ObserveProgramTile& observe)
+    Observer(const ProgramCall& call, const StoredTiles& stored, const ProgramOptions& options,
+             const ObserveProgramTile& observe)
         : stored_(stored), observe_(observe) {
-        for (const ProgramArray& array : call.program.arrays) left_out_.emplace_back(call.program, array);
+        for (const ProgramArray& array : call.program.arrays)
+            left_out_.emplace_back(call.program, array, options.from_inputs);
     }
 
     void take(const ProgramTile& tile, const ExpectedTile& expected) {
@@ -124,7 +129,8 @@ class HeldPart final : public PartObserver {
     HeldPart(const ProgramCall& call, const StoredTiles& stored, const ObserveProgramTile& observe,
              const std::function<void(const MatchingProgramTile&)>& observe_matching)
         : stored_(stored), observe_(observe), observe_matching_(observe_matching) {
-        for (const ProgramArray& array : call.program.arrays) left_out_.emplace_back(call.program, array);
+        for (const ProgramArray& array : call.program.arrays)
+            left_out_.emplace_back(call.program, array, false);
     }
 
     void take(const ProgramTile& tile, ExpectedTile expected) override {
@@ -187,8 +193,8 @@ bool is_as_expected(double got, double expected, double tolerance) {
 
 void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
                      const ObserveProgramTile& observe) {
-    options.stored = &stored;
-    Observer observer(call, stored, observe);
+    options.stored = options.from_inputs ? nullptr : &stored;
+    Observer observer(call, stored, options, observe);
     evaluate_program(call, options, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         observer.take(tile, expected);
     });
@@ -207,8 +213,8 @@ void observe_program(const ProgramCall& call, const StoredTiles& stored, Program
 
 void observe_stage(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options, int stage,
                    const ObserveProgramTile& observe) {
-    options.stored = &stored;
-    Observer observer(call, stored, observe);
+    options.stored = options.from_inputs ? nullptr : &stored;
+    Observer observer(call, stored, options, observe);
     evaluate_stage(call, options, stage, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         observer.take(tile, expected);
     });

@@ -141,9 +141,10 @@ void save_program(const std::string& path, const Program& program, ProgramRecord
 struct Held {
     std::string text;
     std::string first_wrong;
+    std::string first_wrong_end_to_end;
     bool is_cut_off = false;
     std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                           double, double, std::vector<std::string>>>
+                           std::int64_t, std::int64_t, double, double, std::vector<std::string>>>
         stages;
     std::vector<std::tuple<std::string, std::string, std::string, std::string, double, double>> mistakes;
 };
@@ -153,14 +154,19 @@ Held held_against(const Program& program, const std::map<std::string, ProgramInp
                   const std::map<std::string, std::int64_t>& sizes, bool causes) {
     const ProgramCall call = bind_program(program, inputs, sizes);
     const StoredArrays arrays(call, stored);
-    const ProgramReport report = judge_program(call, arrays);
+    ProgramOptions options;
+    options.tells_inherited = true;
+    const ProgramReport report = judge_program(call, arrays, options);
     require_judged_outputs(program, report);
     Held held;
-    if (report.first_wrong >= 0) held.first_wrong = program.array(report.first_wrong).name;
+    const auto name = [&](int stage) { return stage < 0 ? std::string() : program.array(stage).name; };
+    held.first_wrong = name(report.first_wrong);
+    held.first_wrong_end_to_end = name(report.first_wrong_end_to_end);
     for (const StageVerdict& stage : report.stages)
         held.stages.emplace_back(program.array(stage.stage).name, stage.compared, stage.outside,
-                                 stage.unwritten, stage.conflicts, stage.not_judged, stage.largest_difference,
-                                 stage.budget_used, texts_of(stage.hooks));
+                                 stage.outside_end_to_end, stage.inherited, stage.unwritten, stage.conflicts,
+                                 stage.not_judged, stage.largest_difference, stage.budget_used,
+                                 texts_of(stage.hooks));
     FoundMistakes found;
     if (causes) found = find_all_mistakes(call, arrays, report);
     held.is_cut_off = found.is_cut_off;
@@ -177,6 +183,7 @@ void bind_programs(nb::module_& module) {
     nb::class_<Held>(module, "Held")
         .def_ro("text", &Held::text)
         .def_ro("first_wrong", &Held::first_wrong)
+        .def_ro("first_wrong_end_to_end", &Held::first_wrong_end_to_end)
         .def_ro("stages", &Held::stages)
         .def_ro("mistakes", &Held::mistakes)
         .def_ro("is_cut_off", &Held::is_cut_off);

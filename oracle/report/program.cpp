@@ -42,6 +42,8 @@ ProgramJson stages_json(const JudgedProgram& judged) {
                         {"compared", stage.compared},
                         {"not_judged", stage.not_judged},
                         {"outside", stage.outside},
+                        {"outside_end_to_end", stage.outside_end_to_end},
+                        {"inherited", stage.inherited},
                         {"unwritten", stage.unwritten},
                         {"conflicts", stage.conflicts},
                         {"max_abs", number_json(stage.largest_difference)},
@@ -110,6 +112,9 @@ std::string to_text(const JudgedProgram& judged) {
 
 std::string to_json(const JudgedProgram& judged) {
     const int wrong = judged.report.first_wrong;
+    const auto name = [&](int stage) {
+        return stage < 0 ? ProgramJson() : ProgramJson(judged.program.array(stage).name);
+    };
     const ProgramJson json = {
         {"report_version", report_version},
         {"verdict", wrong < 0 ? "match" : "diverged"},
@@ -120,7 +125,8 @@ std::string to_json(const JudgedProgram& judged) {
         {"program", judged.program_text},
         {"declared", judged.declared},
         {"sizes", judged.sizes},
-        {"first_wrong", wrong < 0 ? ProgramJson() : ProgramJson(judged.program.array(wrong).name)},
+        {"first_wrong", name(wrong)},
+        {"first_wrong_end_to_end", name(judged.report.first_wrong_end_to_end)},
         {"stages", stages_json(judged)},
         {"causes", causes_json(judged)},
         {"then", then_json(judged)},

@@ -84,10 +84,19 @@ class ProgramTest(unittest.TestCase):
             for mistake, (stage, becomes) in kernel.mistakes.items():
                 with self.subTest(kernel=name, mistake=mistake):
                     inputs = kernel.mistaken(np.random.default_rng(5))
-                    report = program.judge(inputs, kernel.run(inputs, mistake))
+                    stored = kernel.run(inputs, mistake)
+                    report = program.judge(inputs, stored)
                     self.assertEqual(report.first_wrong, stage, report.text)
+                    self.assert_end_to_end(report, stored, kernel.run(inputs))
                     if becomes is not None:
                         self.assertIn(becomes, [found.becomes for found in report.mistakes], report.text)
+
+    def assert_end_to_end(self, report, stored, healthy):
+        """Nothing is wrong end to end that is as the healthy kernel has it."""
+        for found in report.stages:
+            same = np.equal(stored[found.name], healthy[found.name])
+            self.assertLessEqual(found.outside_end_to_end, int((~same).sum()), report.text)
+            self.assertLessEqual(found.inherited, found.outside_end_to_end, report.text)
 
     def test_a_fault_of_one_percent_in_one_element_is_found(self):
         for name, kernel in programs.ALL.items():

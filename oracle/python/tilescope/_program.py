@@ -51,6 +51,8 @@ class StageVerdict:
     name: str
     compared: int
     outside: int  #: further from what is expected than rounding explains
+    outside_end_to_end: int  #: the same of what the inputs alone give; where nothing is wrong it is not looked at, and 0
+    inherited: int  #: of these, that agree with the stored stages before them
     unwritten: int  #: that no hook wrote; outside, unless a kernel may leave them out
     conflicts: int  #: writes that changed an element already written
     not_judged: int  #: nothing can be told of them
@@ -75,6 +77,7 @@ class Mistake:
 class ProgramReport:
     text: str
     first_wrong: str | None  #: stage; None: it matches
+    first_wrong_end_to_end: str | None  #: the same of what the inputs alone give
     stages: tuple[StageVerdict, ...]
     mistakes: tuple[Mistake, ...]  #: the shortest, and those that explain as much
     search_cut_off: bool  #: it took too long, and there may be others
@@ -146,6 +149,7 @@ class Program:
         return ProgramReport(
             held.text,
             held.first_wrong or None,
+            held.first_wrong_end_to_end or None,
             tuple(StageVerdict(*stage, tuple(hooks)) for *stage, hooks in held.stages),
             tuple(Mistake(*mistake) for mistake in held.mistakes),
             held.is_cut_off,
