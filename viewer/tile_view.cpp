@@ -287,7 +287,7 @@ class Program {
         const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
         app_.pictures_at_once = !picture.path.empty() || !app_.pictures.empty() || !app_.png.empty();
         draw_panels(app_);
-        if (app_.shows_recording()) serve_exports(app_);
+        if (app_.shows_recording() || app_.shows_declared()) serve_exports(app_);
         const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
         // A software renderer takes the processor from what a script waits for.

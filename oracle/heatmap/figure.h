@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracle/heatmap/canvas.h"
@@ -32,6 +33,10 @@ struct Figure {
     std::array<std::int64_t, kind_count> counts{};
 };
 
+/// "rows 0-31, columns 16-47" behind a comma; "" of the whole.
+std::string part_text(const Figure& figure);
+/// What the numbers of its colours are.
+std::string unit_text(std::string_view stage, const Figure& figure, bool of_pair);
 /// Title, axes and unit of the plane, or of the part in view; with its verdict where there is a report.
 void describe(const Recording& recording, const Recording* other, const Report* report, Figure& figure);
 

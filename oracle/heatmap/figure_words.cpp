@@ -63,7 +63,8 @@ std::string_view columns_of(const Problem& problem, Stage stage) {
     return shape.cols == 1 ? "" : "columns";
 }
 
-/// "rows 0-31, columns 16-47" of a part; "" of the whole plane.
+}  // namespace
+
 std::string part_text(const Figure& figure) {
     const PlaneView& view = figure.view;
     const auto first = [](double at) { return std::max<std::int64_t>(std::int64_t(std::floor(at)), 0); };
@@ -78,7 +79,13 @@ std::string part_text(const Figure& figure) {
     return fmt::format(", rows {}-{}, columns {}-{}", top, bottom, left, right);
 }
 
-}  // namespace
+std::string unit_text(std::string_view stage, const Figure& figure, bool of_pair) {
+    const Unit& unit = *std::ranges::find(units, figure.quantity, &Unit::quantity);
+    std::string text = fmt::format("{}: {}", stage, of_pair ? unit.of_pair : unit.alone);
+    if (figure.style.scale.kind != ScaleKind::linear)
+        text += fmt::format(" ({} scale)", to_string(figure.style.scale.kind));
+    return text;
+}
 
 void describe(const Recording& recording, const Recording* other, const Report* report, Figure& figure) {
     const Problem& problem = recording.problem();
@@ -98,11 +105,7 @@ void describe(const Recording& recording, const Recording* other, const Report* 
     const std::string_view columns = columns_of(problem, stage);
     figure.axes = fmt::format("{} down{}{}", rows_of(problem, stage), columns.empty() ? "" : ", ",
                               columns.empty() ? "" : fmt::format("{} across", columns));
-    const Unit& unit = *std::ranges::find(units, figure.quantity, &Unit::quantity);
-    figure.unit =
-        fmt::format("{}: {}", stage_info(problem, stage).name, other == nullptr ? unit.alone : unit.of_pair);
-    if (figure.style.scale.kind != ScaleKind::linear)
-        figure.unit += fmt::format(" ({} scale)", to_string(figure.style.scale.kind));
+    figure.unit = unit_text(stage_info(problem, stage).name, figure, other != nullptr);
 }
 
 void ring_around(const Rect& cell, const Report* report, const std::string& holds, Figure& figure) {

@@ -26,6 +26,13 @@ struct Histogram {
     std::int64_t elements = 0;
 };
 
+/// An element as the quantities have it.
+struct CountedElement {
+    ElementValue dumped;
+    ElementValue expected;
+    ElementValue over_budget;
+};
+void add_element(const CountedElement& element, Histogram& histogram);
 /// Adds the elements of the tile that lie in `part`, in rows and columns of the tile.
 void add_tile(const ObservedTile& tile, const Rect& part, Histogram& histogram);
 void merge(const Histogram& part, Histogram& whole);

@@ -3,6 +3,7 @@
 #include "viewer/session/session.h"
 #include "oracle/heatmap/drift_rows.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -177,7 +178,9 @@ TEST_F(SessionTest, AnswersQuestionsAboutElementsRowsAndSelections) {
     const auto document = session.document();
     const Element& first = *document->report->first_divergence;
     const ElementPlace place{Stage::acc, first.tile, first.row, first.col};
-    const auto text = wait_for([&] { return session.request_explanation(place); });
+    const std::string element = fmt::format("acc,{},{},{},{},{}", first.tile.batch, first.tile.head,
+                                            first.row, first.col, first.tile.kv_tile);
+    const auto text = wait_for([&] { return session.request_explanation(element); });
     EXPECT_EQ(*text, to_text(explain_tolerance(*document->recording, place)));
     const auto row = wait_for([&] { return session.request_row(0, 0, first.row); });
     EXPECT_TRUE(row->stage(Stage::acc)[std::size_t(first.tile.kv_tile)].judged_bad);

@@ -9,43 +9,11 @@ import re
 import subprocess
 
 import numpy as np
+from declared_kernel import BATCH, COLS, FIRST, ROWS, STEP, TEXT, computed, stages_of, with_first_wrong, write
 from tile_view_case import SAMPLES, TILE_DIFF, TileViewCase, main, middle, verdict
 
 import small_dump
 import small_program
-
-BATCH, ROWS, COLS, DEPTH, STEP = 2, 12, 10, 48, 16
-TEXT = """
-axes   b: batch; n: rows by 4; m: cols; k: depth by step
-input  x[b, n, k]; w[k, m]
-stage  acc[b, n, m] over k = acc + sum(k: x * w)
-stage  r[b, n] = max(m: acc)
-stage  y[b, n, m] = acc * 0.5 where m <= n else -inf
-output y
-"""
-FIRST = (1, 7, 3)  # the element that is wrong, from block 1 on
-
-
-def computed():
-    rng = np.random.default_rng(5)
-    x = rng.standard_normal((BATCH, ROWS, DEPTH)).astype(np.float32)
-    w = rng.standard_normal((DEPTH, COLS)).astype(np.float32)
-    parts = [x[:, :, k:k + STEP] @ w[k:k + STEP] for k in range(0, DEPTH, STEP)]
-    acc = np.cumsum(np.stack(parts), axis=0, dtype=np.float32)
-    return dict(x=x, w=w), acc
-
-
-def stages_of(acc):
-    hidden = np.arange(COLS) > np.arange(ROWS)[:, None]
-    return dict(acc=acc, r=acc[-1].max(axis=-1), y=np.where(hidden, -np.inf, acc[-1] * np.float32(0.5)).astype(np.float32))
-
-
-def write(path, stages, inputs, text=TEXT, step=STEP):
-    """Whole or not at all, as whoever writes a file again does."""
-    small_program.write(path.with_suffix(".new"), inputs, stages, text, {"step": step} if step else {})
-    os.replace(path.with_suffix(".new"), path)
-    return path
-
 
 def worst_lines(path):
     """What tile-diff says of the worst elements: place, what was stored, what was expected, and the tolerance."""
@@ -56,15 +24,13 @@ def worst_lines(path):
 class Declared(TileViewCase):
     def wrong(self, name="run.h5"):
         """One element of acc, and what follows from it."""
-        inputs, acc = computed()
-        acc[(slice(1, None), *FIRST)] += np.float32(2)
-        return write(self.folder / name, stages_of(acc), inputs)
+        return with_first_wrong(self.folder / name)
 
     def test_opens_at_the_worst_element_of_the_first_wrong_stage(self):
         path = self.wrong()
         [(place, got, expected, tolerance)] = worst_lines(path)
         self.assertEqual(place, "acc[1, 7, 3] after block 1 of k")
-        self.play([path], "wait", f"expect {verdict(path)}", "expect acc guilty\nr right\ny right\n",
+        self.play([path], "wait", f"expect {verdict(path)}", "expect acc guilty\nr right\ny from acc\n",
                   "expect acc[b 1, n 7, m 3] after block 1 of k", "expect finding\noutside", f"expect dumped\n{got}\n",
                   f"expect expected\n{expected} +- {tolerance}\n", "expect difference\n2\n", "expect worst acc:1,7,3,1 ",
                   "expect acc[b, n, m] over k: f32 = acc + sum(k: x * w)", "expect k block 1 of 3", "expect b 1 of 2",
@@ -164,7 +130,7 @@ class Declared(TileViewCase):
 
     def test_places_by_text(self):
         path = self.wrong()
-        self.play([path], "wait", "expect y[b 1, n 2, m 0]", "key Ctrl+C", "frames 3", "expect_clipboard y:1,2,0", f"expect_clipboard tile-diff {path}",
+        self.play([path], "wait", "expect y[b 1, n 2, m 0]", "key Ctrl+C", "frames 3", "expect_clipboard y:1,2,0", f"expect_clipboard tile-diff {path} --explain-tolerance y,1,2,0",
                   "key Ctrl+Shift+C", "frames 3", f"expect_clipboard tile-view {path} --goto y:1,2,0", options=["--goto", "y:1,2,0"])
         for place, says in (("z:0", "name one of acc, r, y"), ("acc:0,0,0", "acc is [2, 12, 10] after each of 3 blocks"),
                             ("acc:0,0,0,3", "an index of each axis"), ("y:a,b,c", "no whole numbers")):
@@ -173,7 +139,7 @@ class Declared(TileViewCase):
     def test_keys_of_attention_say_so(self):
         path = self.wrong()
         says = "that is of attention, which this kernel is not"
-        self.play([path], "wait", *[line for key in ("T", "H", "I", "D", "Enter", "X", "B")
+        self.play([path], "wait", *[line for key in ("T", "H", "D", "Enter", "B", "V")
                                     for line in (f"key {key}", "frames 3", f"expect {says}", "key Escape", "frames 3", f"expect_not {says}")])
 
     def test_every_key(self):

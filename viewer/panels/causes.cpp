@@ -93,6 +93,7 @@ void draw_ties(App& app, const Diagnosis& diagnosis) {
 }  // namespace
 
 void draw_causes(App& app) {
+    if (app.shows_declared()) return draw_mistakes(app);
     ImGui::PushTextWrapPos(0);
     if (app.document->diagnosis != nullptr && app.document->diagnosis->suggestion)
         text(app, suggestion_text(*app.document->diagnosis->suggestion), colours::accent);

@@ -13,6 +13,7 @@
 #include "viewer/panels/words.h"
 #include "viewer/state/commands.h"
 #include "viewer/state/declared_words.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -37,8 +38,8 @@ constexpr std::array state_colours = {
 };
 
 /// As DeclaredState counts.
-constexpr std::array declared_colours = {colours::text, colours::absent, colours::dim, colours::bad,
-                                         colours::bad};
+constexpr std::array declared_colours = {colours::text,      colours::absent, colours::dim,
+                                         colours::inherited, colours::bad,    colours::bad};
 
 ImU32 colour_of_stage(const App& app, Stage stage) {
     if (!app.has(stage)) return colours::absent;
@@ -89,7 +90,7 @@ std::vector<StageCell> cells_of_declared(const App& app) {
         const DeclaredWord word = word_of(state);
         cells.push_back({stage, kernel.program().array(stage).name,
                          declared_colours[static_cast<std::size_t>(state)], app.declared.stage == stage,
-                         state == DeclaredState::first_wrong, std::string(word.word),
+                         state == DeclaredState::first_wrong, word_in_chain(kernel, stage),
                          fmt::format("{}\n{} = {}", word.says, heading_of(kernel.program(), stage),
                                      formula_of(kernel.program(), stage))});
     }
@@ -174,8 +175,9 @@ void draw_quantities(App& app, const Group&) {
         // The tab of causes has those of a replay, and the switch beside shows the others.
         if (info.against != Reference::local) continue;
         if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, between);
-        const Quantity shown = app.shows_declared() ? quantity_shown(app) : app.view.quantity;
-        if (choice(std::string(info.name).c_str(), shown == info.quantity)) app.view.quantity = info.quantity;
+        const Quantity shown = app.shows_declared() ? quantity_of_sheet(app) : app.view.quantity;
+        const bool is_shown = against(app.view.against, info.quantity) == shown || info.quantity == shown;
+        if (choice(std::string(info.name).c_str(), is_shown)) app.view.quantity = info.quantity;
         explain(app, info.name);
     }
 }
@@ -338,15 +340,15 @@ std::vector<Group> groups_of(const App& app, float room) {
     for (const QuantityInfo& info : all_quantities())
         if (info.against == Reference::local) labels.emplace_back(info.name);
     groups.push_back(group_of(std::move(labels), draw_quantities));
+    if (!shown_document(app).pair()) {
+        labels.clear();
+        for (const ReferenceChoice& reference : references) labels.emplace_back(reference.name);
+        groups.push_back(group_of(std::move(labels), draw_references));
+    }
     if (app.shows_declared()) {
         groups.push_back(group_of(labels_of_dims(app), draw_dims));
         groups.push_back(group_of({"menu", "? help"}, draw_help));
         return groups;
-    }
-    if (!app.document->pair()) {
-        labels.clear();
-        for (const ReferenceChoice& reference : references) labels.emplace_back(reference.name);
-        groups.push_back(group_of(std::move(labels), draw_references));
     }
     labels.clear();
     for (int i = 0; i < layout_count; ++i) labels.emplace_back(to_string(Layout(i)));

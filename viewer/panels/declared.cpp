@@ -28,24 +28,31 @@ constexpr std::array finding_words = {
 };
 
 FindingWord word_of_element(const StageElement& element) {
+    if (element.inherits) return {"inherited", colours::inherited};
     const Judged found = judged(element);
     if (is_divergence(found.finding)) return {to_string(found.finding), colours::bad};
     return finding_words[static_cast<std::size_t>(element.finding)];
 }
 
 std::string value_text(const StageElement& element, Quantity quantity, Dtype dtype) {
-    const ElementValue value = value_of(element, quantity, dtype);
-    if (value.kind != Kind::finite) return std::string(kind_style(value.kind).name);
-    return quantity_info(quantity).is_signed ? short_number(value.value) : quotient_text(value.value);
+    return text_of_value(value_of(element, quantity, dtype), quantity);
 }
 
-void describe(App& app, const StageElement& element, Dtype dtype) {
+void describe(App& app, const StageValues& values, std::int64_t number) {
+    const StageElement element = values.at(number);
+    const Dtype dtype = values.dtype;
     const FindingWord found = word_of_element(element);
     const bool is_stored = element.finding != ProgramFinding::not_stored;
     value_line(app, "finding", std::string(found.word), found.colour);
     if (is_stored)
         value_line(app, "dumped", nobody_wrote(element.got) ? "no thread wrote it" : digits_of(element.got));
-    value_line(app, "expected", expected_text(dtype, element.expected, element.tolerance));
+    value_line(app, app.view.against == Reference::end_to_end ? "end to end" : "expected",
+               expected_text(dtype, element.expected, element.tolerance));
+    if (element.inherits) {
+        const InheritedElement& whole = values.end_to_end(number);
+        value_line(app, "end to end", expected_text(dtype, whole.expected, whole.tolerance),
+                   colours::inherited);
+    }
     if (!is_stored || element.finding == ProgramFinding::left_out) return;
     value_line(app, "difference", value_text(element, Quantity::difference, dtype));
     value_line(app, "over budget", value_text(element, Quantity::over_budget, dtype), found.colour);
@@ -123,6 +130,8 @@ void draw_mistake(App& app, const MistakeWords& mistake, bool alone) {
     ImGui::Spacing();
 }
 
+}  // namespace
+
 std::string name_of_recording(const App& app) {
     const Document& document = *app.declared.document;
     const Provenance& from = document.declared->recording.provenance;
@@ -135,8 +144,6 @@ std::string name_of_recording(const App& app) {
     if (!from.device.empty()) name += " on " + one_line(from.device);
     return name;
 }
-
-}  // namespace
 
 std::vector<CardLine> declared_lines(const App& app) {
     const Document& document = *app.declared.document;
@@ -168,7 +175,8 @@ void draw_worst(App& app, const Box& box) {
     const auto values = ask_values(app, app.declared.stage);
     const std::string& name = app.declared.array().name;
     if (values != nullptr && values->map.picture != nullptr) draw_sheet_map(app, *values, 0.45F * box.height);
-    title(app, "Worst elements of " + name);
+    const bool whole = app.view.against == Reference::end_to_end;
+    title(app, fmt::format("Worst elements of {}{}", name, whole ? ", end to end" : ""));
     if (values == nullptr) return wrapped(app, why_no_values(app, app.declared.stage), colours::dim);
     if (values->worst.empty()) {
         const bool is_stored =
@@ -188,11 +196,10 @@ void draw_declared_element(App& app, const Box& box) {
     ImGui::Spacing();
     const auto values = ask_values(app, app.declared.stage);
     if (values == nullptr) return wrapped(app, why_no_values(app, app.declared.stage), colours::dim);
-    describe(app, values->at(values->number_of(index)), values->dtype);
+    describe(app, *values, values->number_of(index));
 }
 
-void draw_mistakes(App& app, const Box& box) {
-    const PanelScope panel(app, "tabs", box);
+void draw_mistakes(App& app) {
     const DeclaredKernel& kernel = app.declared.kernel();
     const std::string why = why_no_mistakes(app);
     title(app, kernel.report().first_wrong < 0

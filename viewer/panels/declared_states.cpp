@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
@@ -29,6 +30,7 @@ struct StateMoment {
     std::int64_t block = 0;
     std::vector<std::int64_t> index;
     StageElement element;
+    double end_to_end = 0;  ///< expected of one that inherits
 };
 
 /// In the kernel's order.
@@ -41,7 +43,10 @@ std::vector<StateMoment> moments_of(const App& app, int state, const StageValues
     std::vector<StateMoment> moments;
     for (std::int64_t taken = 0; taken < values.dims.front().extent; ++taken) {
         index[0] = call.block_in_order(array.over, array.backwards, taken);
-        moments.push_back({index[0], index, values.at(values.number_of(index))});
+        const std::int64_t number = values.number_of(index);
+        const StageElement element = values.at(number);
+        moments.push_back({index[0], index, element,
+                           element.inherits ? values.end_to_end(number).expected : element.expected});
     }
     return moments;
 }
@@ -52,24 +57,30 @@ std::string dumped_text(const StageElement& element) {
 }
 
 std::string times_text(const StageElement& element, Dtype dtype) {
-    const ElementValue value = value_of(element, Quantity::over_budget, dtype);
-    return value.kind == Kind::finite ? quotient_text(value.value) : std::string(kind_style(value.kind).name);
+    return text_of_value(value_of(element, Quantity::over_budget, dtype), Quantity::over_budget);
 }
 
 ImU32 colour_of_element(const StageElement& element) {
-    return element.finding == ProgramFinding::outside      ? colours::bad
+    return element.inherits                                ? colours::inherited
+           : element.finding == ProgramFinding::outside    ? colours::bad
            : element.finding == ProgramFinding::not_stored ? colours::absent
                                                            : colours::text;
 }
 
 struct StateRow {
     std::string_view name;
-    std::string (*text)(const StageElement& element, Dtype dtype);
+    std::string (*text)(const StateMoment& moment, Dtype dtype);
 };
 constexpr std::array state_rows = {
-    StateRow{"dumped", [](const StageElement& element, Dtype) { return dumped_text(element); }},
-    StateRow{"expected", [](const StageElement& element, Dtype) { return digits_of(element.expected); }},
-    StateRow{"over budget", times_text},
+    StateRow{"dumped", [](const StateMoment& moment, Dtype) { return dumped_text(moment.element); }},
+    StateRow{"expected", [](const StateMoment& moment, Dtype) { return digits_of(moment.element.expected); }},
+    StateRow{"over budget",
+             [](const StateMoment& moment, Dtype dtype) { return times_text(moment.element, dtype); }},
+    // Where an error is carried on.
+    StateRow{"end to end",
+             [](const StateMoment& moment, Dtype) {
+                 return moment.element.inherits ? digits_of(moment.end_to_end) : std::string();
+             }},
 };
 
 void draw_moments(App& app, int state, const std::vector<StateMoment>& moments, const StageValues& values) {
@@ -102,16 +113,20 @@ void draw_moments(App& app, int state, const std::vector<StateMoment>& moments, 
         app.readout.place("history block " + name, {low.x, low.y, size.x, size.y});
         app.readout.add(fmt::format("block {}: {} expected {}", name, dumped_text(moment.element),
                                     digits_of(moment.element.expected)));
+        if (moment.element.inherits)
+            app.readout.add(fmt::format("block {}: end to end {}", name, digits_of(moment.end_to_end)));
     }
-    for (const StateRow& row : state_rows) {
+    const bool inherits =
+        std::ranges::any_of(moments, [](const StateMoment& m) { return m.element.inherits; });
+    for (const StateRow& row : std::span(state_rows).first(state_rows.size() - (inherits ? 0 : 1))) {
         ImGui::TableNextRow();
         ImGui::TableNextColumn();
         text_of_cell(app, std::string(row.name), colours::dim);
         explain(app, row.name);
         for (std::int64_t i = first; i < first + shown; ++i) {
-            const StageElement& element = moments[std::size_t(i)].element;
+            const StateMoment& moment = moments[std::size_t(i)];
             ImGui::TableNextColumn();
-            text_of_cell(app, row.text(element, values.dtype), colour_of_element(element));
+            text_of_cell(app, row.text(moment, values.dtype), colour_of_element(moment.element));
         }
     }
     ImGui::EndTable();

@@ -38,12 +38,7 @@ std::string bits_of(Dtype dtype, float value) {
 }
 
 std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
-    const ElementValue value = tile.value(quantity, row, col);
-    // Quotients by a budget of 0 are the largest float32.
-    const bool counted = value.kind == Kind::inherited && !std::isnan(value.value);
-    if ((value.kind == Kind::finite || counted) && !quantity_info(quantity).is_signed)
-        return quotient_text(value.value);
-    return value.kind == Kind::finite ? short_number(value.value) : std::string(kind_style(value.kind).name);
+    return text_of_value(tile.value(quantity, row, col), quantity);
 }
 
 /// The tile of the element. The newest request of a plane is the one that is worked on, so that what a

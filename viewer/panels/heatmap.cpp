@@ -3,8 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/heatmap/figure.h"
-#include "oracle/heatmap/png.h"
 #include "oracle/heatmap/worst.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/pane_frame.h"
@@ -95,21 +93,11 @@ void select_at(App& app, const PaneFrame& pane, ImVec2 pointer) {
     }
 }
 
-/// The rectangle between where the right button went down and where the pointer is.
 void choose_region(App& app, const PaneFrame& pane) {
-    const ImGuiIO& io = ImGui::GetIO();
-    const ImVec2 from = io.MouseClickedPos[1];
-    const auto ordered = [](double a, double b, std::int64_t count) {
-        const auto low = std::clamp<std::int64_t>(std::int64_t(std::floor(std::min(a, b))), 0, count);
-        const auto high = std::clamp<std::int64_t>(std::int64_t(std::floor(std::max(a, b))) + 1, 0, count);
-        return std::pair(low, high);
-    };
-    const auto [top, bottom] = ordered(pane.row_at(from.y), pane.row_at(io.MousePos.y), pane.shape.rows);
-    const auto [left, right] = ordered(pane.col_at(from.x), pane.col_at(io.MousePos.x), pane.shape.cols);
-    const Rect rect{top, left, bottom, right};
-    if (rect.empty()) return;
-    if (app.view.stage != pane.plane.stage) select_at(app, pane, from);
-    app.view.region = rect;
+    const std::optional<Rect> region = dragged_region(pane);
+    if (!region) return;
+    if (app.view.stage != pane.plane.stage) select_at(app, pane, ImGui::GetIO().MouseClickedPos[1]);
+    app.view.region = region;
 }
 
 void handle_mouse(App& app, const PaneFrame& pane) {
@@ -138,9 +126,7 @@ void handle_mouse(App& app, const PaneFrame& pane) {
         io.MouseDragMaxDistanceSqr[0] < io.MouseDragThreshold * io.MouseDragThreshold)
         select_at(app, pane, io.MousePos);
     if (over && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) zoom_to_element(app);
-    if (over && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
-        io.MouseDragMaxDistanceSqr[1] < io.MouseDragThreshold * io.MouseDragThreshold)
-        app.view.region.reset();
+    if (over && is_right_click()) app.view.region.reset();
 }
 
 DetailTiles details_of(App& app, const PaneFrame& pane) {
@@ -148,13 +134,6 @@ DetailTiles details_of(App& app, const PaneFrame& pane) {
         return {.plane = pane.plane, .shape = pane.shape, .quantity = pane.quantity, .tiles = {}};
     app.shown_details.push_back(app.session.request_detail(pane.plane, pane.quantity, pane.visible()));
     return app.shown_details.back();
-}
-
-/// dumped, expected and replayed have one scale, so that one can be flipped for the other.
-Quantity scaled_as(Quantity quantity) {
-    const QuantityInfo& info = quantity_info(quantity);
-    if (info.computed_as == Quantity::expected) return Quantity::dumped;
-    return info.against == Reference::end_to_end ? info.computed_as : quantity;
 }
 
 /// With the key held that flips the layers.
@@ -241,16 +220,9 @@ std::string held_at(const App& app, const DetailTiles& details, const Rect& cell
     return values_in(*app.document->report, tile->element(place.row, place.col));
 }
 
-/// The pane as it is shown, with what it takes to read it elsewhere: drawn as tile-diff draws its own.
-Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
-    Figure figure;
-    figure.plane = pane.plane;
-    figure.shape = pane.shape;
-    figure.quantity = pane.quantity;
-    figure.view = pane.view;
-    figure.style = heatmap.shown().style;
-    figure.width = int(pane.size.x);
-    figure.height = int(pane.size.y);
+/// Drawn as tile-diff draws its own.
+Figure figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
+    Figure figure = figure_of_pane(pane, heatmap);
     const Document& document = *app.document;
     describe(*document.recording, document.other_recording.get(), document.report.get(), figure);
     const Reference reference = quantity_info(pane.quantity).against;
@@ -258,7 +230,7 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
     if (worst)
         ring_around(*worst, document.report.get(), held_at(app, heatmap.shown().details, *worst), figure);
-    return draw_figure(figure, *heatmap.shown().pyramid, heatmap.shown().details).image;
+    return figure;
 }
 
 void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
@@ -269,13 +241,7 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
         if (shown == nullptr || shown != app.panes[i].shown().pyramid) continue;
         std::string name = path;
         if (i > 0) name.insert(name.size() - 4, fmt::format("-pane{}", i + 1));
-        try {
-            write_png(name, figure_of(app, app.panes[i], panes[i]));
-            app.notice += (app.notice.empty() ? "wrote " : ", ") + name;
-        } catch (const std::exception& error) {
-            app.notice = one_line(error.what());
-            return;
-        }
+        if (!write_figure(app, name, figure_of(app, app.panes[i], panes[i]), app.panes[i])) return;
     }
     if (app.notice.empty()) app.notice = "there is no heatmap to write";
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "viewer/panels/plot.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -81,12 +82,12 @@ void draw_exponents(App& app, const Histogram& histogram, float height) {
 }
 
 /// Smallest and largest of the selection, as the pictures of the quantities have them.
-void draw_ranges(App& app, const Plane& plane, const Rect& rect) {
+void draw_ranges(App& app, const Rect& rect) {
     constexpr std::array quantities = {Quantity::dumped, Quantity::expected, Quantity::difference,
                                        Quantity::over_budget};
     for (const Quantity of_stages : quantities) {
         const Quantity quantity = against(app.view.against, of_stages);
-        const auto pyramid = app.session.request(plane, quantity);
+        const auto pyramid = ask_selected_picture(app, of_stages);
         if (pyramid == nullptr) continue;
         const std::string name(quantity_info(quantity).name);
         if (!pyramid->is_complete()) {
@@ -110,17 +111,8 @@ void draw_ranges(App& app, const Plane& plane, const Rect& rect) {
 }  // namespace
 
 void draw_histogram(App& app) {
-    const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
-    const Rect rect = selected_rect(app);
-    const auto histogram = app.session.request_histogram(plane, rect, app.view.against);
-    const std::string_view rows =
-        label_of(row_axis_of(app.problem(), plane.stage)) == "key" ? "keys" : "rows";
-    text(app,
-         fmt::format("{} of {}: {} {}-{}, columns {}-{}: {} x {}", app.view.region ? "region" : "tile",
-                     stage_info(app.problem(), plane.stage).name, rows, rect.first_row, rect.last_row - 1,
-                     rect.first_col, rect.last_col - 1, rect.last_row - rect.first_row,
-                     rect.last_col - rect.first_col),
-         colours::dim);
+    const auto histogram = ask_histogram(app);
+    text(app, selection_text(app), colours::dim);
     text(app,
          app.view.region ? "Escape: the cursor's tile again" : "right button: choose a region in the heatmap",
          colours::dim);
@@ -132,7 +124,7 @@ void draw_histogram(App& app) {
     ImGui::PushTextWrapPos(0);
     if (!kinds.empty()) text(app, kinds);
     ImGui::PopTextWrapPos();
-    draw_ranges(app, plane, rect);
+    draw_ranges(app, selected_rect(app));
     const float height = 9 * ImGui::GetFontSize();
     draw_ratios(app, *histogram, height);
     draw_exponents(app, *histogram, height);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "viewer/panels/panel.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -175,7 +176,7 @@ constexpr std::array panels = {
     PanelPlace{draw_worst, left_box, of_declared},
     PanelPlace{draw_sheet, heatmap_box, of_declared},
     PanelPlace{draw_declared_element, element_box, of_declared},
-    PanelPlace{draw_mistakes, tabs_box, of_declared},
+    PanelPlace{draw_tabs, tabs_box, of_declared},
     PanelPlace{draw_states, history_box, of_declared},
     PanelPlace{draw_status, status_box, always},
     PanelPlace{draw_welcome, body_box, of_nothing},
@@ -261,7 +262,9 @@ void draw_splitter(App& app, const Room& room, const Splitter& splitter) {
 
 void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
-    const bool wide = app.view.tab == Tab::budget && app.shows_recording() && !app.document->pair();
+    if (!is_shown(app, app.view.tab)) app.view.tab = app.shows_declared() ? Tab::causes : Tab::row;
+    const bool shows_elements = app.shows_recording() || app.shows_declared();
+    const bool wide = app.view.tab == Tab::budget && shows_elements && !shown_document(app).pair();
     const float em = ImGui::GetFontSize();
     // What is above the history stays higher than it is.
     app.history.in_tab = size.x < 70 * em || size.y < 62 * em;
@@ -282,7 +285,6 @@ void draw_panels(App& app) {
                                                  : 0;
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;
-    if (!is_shown(app, app.view.tab)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {
         const Box box = panel.place(room);
         if (panel.is_shown(app) && box.width > 0 && box.height > 0) panel.draw(app, box);

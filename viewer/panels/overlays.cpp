@@ -313,10 +313,32 @@ void draw_cursor(ImDrawList& draw, const PaneFrame& pane, const PlanePoint& poin
     draw_rim(draw, {left, top}, {right, bottom}, pane.at, pane.end());
 }
 
+std::optional<Rect> dragged_region(const PaneFrame& pane) {
+    const ImGuiIO& io = ImGui::GetIO();
+    const ImVec2 from = io.MouseClickedPos[1];
+    const auto ordered = [](double a, double b, std::int64_t count) {
+        const auto low = std::clamp<std::int64_t>(std::int64_t(std::floor(std::min(a, b))), 0, count);
+        const auto high = std::clamp<std::int64_t>(std::int64_t(std::floor(std::max(a, b))) + 1, 0, count);
+        return std::pair(low, high);
+    };
+    const auto [top, bottom] = ordered(pane.row_at(from.y), pane.row_at(io.MousePos.y), pane.shape.rows);
+    const auto [left, right] = ordered(pane.col_at(from.x), pane.col_at(io.MousePos.x), pane.shape.cols);
+    const Rect rect{top, left, bottom, right};
+    return rect.empty() ? std::nullopt : std::optional(rect);
+}
+
+bool is_right_click() {
+    const ImGuiIO& io = ImGui::GetIO();
+    return ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
+           io.MouseDragMaxDistanceSqr[1] < io.MouseDragThreshold * io.MouseDragThreshold;
+}
+
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     draw_cursor(draw, pane, point_at(app.problem(), app.view.cursor, pane.plane.stage));
-    if (!app.view.region || pane.plane.stage != app.view.stage) return;
-    const Rect& region = *app.view.region;
+    if (app.view.region && pane.plane.stage == app.view.stage) draw_region(draw, pane, *app.view.region);
+}
+
+void draw_region(ImDrawList& draw, const PaneFrame& pane, const Rect& region) {
     const ImVec2 corner{pane.x_of(double(region.first_col)), pane.y_of(double(region.first_row))};
     draw.AddRect(corner, {pane.x_of(double(region.last_col)), pane.y_of(double(region.last_row))},
                  IM_COL32(255, 255, 255, 255), 0, 0, 2);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "oracle/heatmap/figure.h"
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {
@@ -55,6 +56,11 @@ void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 
 void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid);
 /// An element and its row.
 void draw_cursor(ImDrawList& draw, const PaneFrame& pane, const PlanePoint& point);
+/// Elements between where the right button went down and where the pointer is; nullopt outside.
+std::optional<Rect> dragged_region(const PaneFrame& pane);
+/// Whether the right button was released where it went down.
+bool is_right_click();
+void draw_region(ImDrawList& draw, const PaneFrame& pane, const Rect& region);
 /// The cursor's element and row, the region.
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// What cells have room for: dumped, expected and bits, what the pane shows, or nothing.
@@ -65,6 +71,10 @@ void draw_numbers_at(App& app, ImDrawList& draw, const PaneFrame& pane, const Pl
                      const std::vector<std::string>& lines);
 /// Numbers in the cells, where they have room: dumped, expected and bits, or what the pane shows.
 void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details);
+/// The pane as it is shown, without words.
+Figure figure_of_pane(const PaneFrame& pane, const HeatmapPane& heatmap);
+/// Writes it as PNG, and says so; false where that fails.
+bool write_figure(App& app, const std::string& path, const Figure& figure, const HeatmapPane& heatmap);
 /// Row and column numbers along the left and top edge.
 void draw_axes(ImDrawList& draw, const PaneFrame& pane);
 /// The colours of a map from end to end.

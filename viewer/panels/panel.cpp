@@ -143,9 +143,25 @@ std::string quotient_text(double value) {
     return value >= double(std::numeric_limits<float>::max()) ? "beyond" : short_number(value);
 }
 
+bool has_number(const ElementValue& value) {
+    return value.kind == Kind::finite || (value.kind == Kind::inherited && !std::isnan(value.value));
+}
+
+std::string text_of_value(const ElementValue& value, Quantity quantity) {
+    if (!has_number(value)) return std::string(kind_style(value.kind).name);
+    // Quotients by a budget of 0 are the largest float32.
+    return quantity_info(quantity).is_signed ? short_number(value.value) : quotient_text(value.value);
+}
+
 int mark_pixels() {
     constexpr float size_at_scale_1 = 13;
     return std::max(1, int(std::lround(ImGui::GetFontSize() / size_at_scale_1)));
+}
+
+Quantity scaled_as(Quantity quantity) {
+    const QuantityInfo& info = quantity_info(quantity);
+    if (info.computed_as == Quantity::expected) return Quantity::dumped;
+    return info.against == Reference::end_to_end ? info.computed_as : quantity;
 }
 
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,

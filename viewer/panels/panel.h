@@ -61,9 +61,16 @@ std::string short_number(double value);
 /// The same of a quotient, which is the largest float32 where it was divided by 0.
 std::string quotient_text(double value);
 
+/// Whether it is a number, and no mark alone.
+bool has_number(const ElementValue& value);
+/// The number, or the name of its mark.
+std::string text_of_value(const ElementValue& value, Quantity quantity);
+
 /// Pixels of the window for each of a mark's pattern: marks grow with the text.
 int mark_pixels();
 
+/// dumped, expected and replayed have one scale, so that one can be flipped for the other; and so has each end to end.
+Quantity scaled_as(Quantity quantity);
 /// The scale that the quantity has: fixed, or found in the pyramid.
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity);
@@ -76,6 +83,8 @@ struct CardLine {
     bool spare = false;  ///< shown by a low window under the pointer alone
     bool cut = false;    ///< to one line, in place of wrapped
 };
+/// The file of a declared kernel, and what it is of.
+std::string name_of_recording(const App& app);
 /// Of a declared kernel, with its file and its call.
 std::vector<CardLine> declared_lines(const App& app);
 
@@ -92,14 +101,12 @@ float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
 void draw_bad_rows(App& app, const Box& box);
 void draw_heatmaps(App& app, const Box& box);
-/// A declared kernel, in place of one of attention: its worst elements, a stage, an element, what explains what is wrong, and the
-/// states that went into the element.
+/// A declared kernel, in place of one of attention: its worst elements, a stage, an element, and the states that went into it.
 void draw_worst(App& app, const Box& box);
 void draw_sheet(App& app, const Box& box);
 /// The sheets of the stage, in a part of a panel that is so high at most.
 void draw_sheet_map(App& app, const StageValues& values, float most_height);
 void draw_declared_element(App& app, const Box& box);
-void draw_mistakes(App& app, const Box& box);
 float states_height(const App& app);
 void draw_states(App& app, const Box& box);
 /// Ranks and steps, in place of a recording: the map of them, the chosen one, and what is wrong in all of them.
@@ -124,6 +131,8 @@ void draw_drift(App& app);
 void draw_histogram(App& app);
 void draw_budget(App& app);
 void draw_causes(App& app);
+/// In their place what explains what is wrong in a declared kernel.
+void draw_mistakes(App& app);
 void draw_source(App& app);
 void draw_history_tab(App& app);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracle/heatmap/worst.h"
+#include "oracle/report/text.h"
 #include "viewer/panels/pane_frame.h"
 #include "viewer/panels/words.h"
 #include "viewer/state/declared_words.h"
@@ -31,7 +33,7 @@ PaneFrame frame_in(const App& app, const Box& area) {
     const float letter = ImGui::CalcTextSize("0").x;
     PaneFrame pane;
     pane.shape = shape_of_sheet(app);
-    pane.quantity = quantity_shown(app);
+    pane.quantity = quantity_of_sheet(app);
     pane.view = view_of_sheet(app);
     const auto digits = float(std::max<std::size_t>(3, std::to_string(pane.shape.rows).size()));
     pane.at = {std::round(area.x + letter * (digits + 1)), std::round(area.y + 2.7F * ImGui::GetFontSize())};
@@ -54,6 +56,11 @@ void use_mouse(App& app, const PaneFrame& pane) {
         if (ImGui::IsMouseReleased(ImGuiMouseButton_Left) && still) select_in_sheet(app, point);
         if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) zoom_sheet_to_element(app);
     }
+    if (ImGui::IsItemHovered() && is_right_click()) app.view.region.reset();
+    if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Right)) {
+        const std::optional<Rect> region = dragged_region(pane);
+        if (region) app.view.region = region;
+    }
     if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Left))
         pan_sheet(app, -double(io.MouseDelta.y) / pane.row_height(),
                   -double(io.MouseDelta.x) / pane.col_width());
@@ -72,24 +79,10 @@ void draw_titles(App& app, ImDrawList& draw, const PaneFrame& pane) {
     text_at(app, draw, {pane.end().x - ImGui::CalcTextSize(axes.c_str()).x, y}, axes, colours::dim);
 }
 
-/// dumped and expected have one scale, so that one can be held for the other.
-Quantity scaled_like(Quantity quantity) {
-    return quantity == Quantity::expected ? Quantity::dumped : quantity;
-}
-
-std::shared_ptr<const Pyramid> ask_picture(App& app, const std::shared_ptr<const StageValues>& values,
-                                           Quantity quantity) {
-    if (values == nullptr) return nullptr;
-    auto picture =
-        app.session.request_sheet(app.declared.generation, {app.declared.stage, sheet_shown(app), quantity});
-    if (picture == nullptr) app.waits = true;
-    return picture;
-}
-
-ImageStyle style_of(App& app, const std::shared_ptr<const StageValues>& values,
-                    const std::shared_ptr<const Pyramid>& shown, Quantity quantity) {
-    const Quantity scaled = scaled_like(quantity);
-    std::shared_ptr<const Pyramid> basis = scaled == quantity ? shown : ask_picture(app, values, scaled);
+ImageStyle style_of(App& app, const std::shared_ptr<const Pyramid>& shown, Quantity quantity) {
+    const Quantity scaled = scaled_as(quantity);
+    const bool of_dumped = scaled == Quantity::dumped && quantity != scaled;
+    std::shared_ptr<const Pyramid> basis = of_dumped ? ask_picture_of_sheet(app, scaled) : shown;
     // Of what was not stored nothing was dumped.
     if (basis == nullptr || !basis->whole().has(Kind::finite)) basis = shown;
     ColourMap colours = app.settings.scales[std::size_t(scaled)].colours;
@@ -100,18 +93,19 @@ ImageStyle style_of(App& app, const std::shared_ptr<const StageValues>& values,
 
 std::string number_of(const StageElement& element, Quantity quantity, Dtype dtype) {
     const ElementValue value = value_of(element, quantity, dtype);
-    if (value.kind == Kind::finite)
-        return quantity_info(quantity).is_signed ? short_number(value.value) : quotient_text(value.value);
-    return quantity == Quantity::expected ? short_number(element.expected) : std::string();
+    if (has_number(value)) return text_of_value(value, quantity);
+    return quantity_info(quantity).computed_as == Quantity::expected ? short_number(element.expected)
+                                                                     : std::string();
 }
 
 void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const StageValues& values) {
     const NumbersRoom room = room_for_numbers(pane);
     if (room == NumbersRoom::none) return;
     const Rect seen = pane.visible();
+    const Sheet sheet = sheet_shown(app);
     for (std::int64_t row = seen.first_row; row < seen.last_row; ++row) {
         for (std::int64_t col = seen.first_col; col < seen.last_col; ++col) {
-            const StageElement element = values.at(values.number_of(index_at(app, {row, col})));
+            const StageElement element = values.at(sheet, row, col);
             std::vector<std::string> lines = {number_of(element, pane.quantity, values.dtype)};
             if (room == NumbersRoom::full)
                 lines = {number_of(element, Quantity::dumped, values.dtype),
@@ -139,7 +133,45 @@ void draw_pane(App& app, ImDrawList& draw, const PaneFrame& pane,
     draw_rings(draw, pane, *picture);
     draw_numbers(app, draw, pane, *values);
     draw_cursor(draw, pane, point_in_sheet(app));
+    if (app.view.region) draw_region(draw, pane, *app.view.region);
     draw.PopClipRect();
+}
+
+/// What the picture is of, with its verdict and its worst element.
+Figure figure_of(App& app, const PaneFrame& pane, const StageValues& values) {
+    const DeclaredKernel& kernel = app.declared.kernel();
+    const int stage = app.declared.stage;
+    const HeatmapPane& heatmap = app.panes[0];
+    Figure figure = figure_of_pane(pane, heatmap);
+    const std::string& name = kernel.program().array(stage).name;
+    figure.title = {
+        fmt::format("{}: {}{}", sheet_text(app), quantity_info(pane.quantity).name, part_text(figure)),
+        fmt::format("{}: {}", name, word_of(state_of(kernel, stage)).says), name_of_recording(app)};
+    figure.axes = axes_text(app, sheet_shown(app));
+    figure.unit = unit_text(name, figure, false);
+    const auto over_budget = ask_picture_of_sheet(app, against(app.view.against, Quantity::over_budget));
+    if (over_budget == nullptr || values.worst.empty()) return figure;
+    const std::optional<Rect> worst = worst_cell(*over_budget, pane.visible());
+    if (!worst) return figure;
+    const StageElement element = values.at(sheet_shown(app), worst->first_row, worst->first_col);
+    const bool is_one = worst->last_row - worst->first_row == 1 && worst->last_col - worst->first_col == 1;
+    ring_around(*worst, nullptr,
+                is_one ? fmt::format("got {}, expected {}",
+                                     nobody_wrote(element.got) ? "unwritten" : digits_of(element.got),
+                                     expected_text(values.dtype, element.expected, element.tolerance))
+                       : "",
+                figure);
+    return figure;
+}
+
+void write_png_of(App& app, const PaneFrame& pane, const std::shared_ptr<const StageValues>& values,
+                  const std::shared_ptr<const Pyramid>& picture) {
+    const std::string path = std::exchange(app.png, {});
+    app.notice.clear();
+    if (picture == nullptr || picture != app.panes[0].shown().pyramid)
+        app.notice = "there is no heatmap to write";
+    else
+        write_figure(app, path, figure_of(app, pane, *values), app.panes[0]);
 }
 
 }  // namespace
@@ -150,9 +182,10 @@ void draw_sheet(App& app, const Box& box) {
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     app.declared.hovered.reset();
     const auto values = ask_values(app, app.declared.stage);
-    Quantity quantity = quantity_shown(app);
-    if (app.view.flipped && quantity == Quantity::dumped) quantity = Quantity::expected;
-    const auto picture = ask_picture(app, values, quantity);
+    Quantity quantity = quantity_of_sheet(app);
+    if (app.view.flipped && quantity == Quantity::dumped)
+        quantity = against(app.view.against, Quantity::expected);
+    const auto picture = ask_picture_of_sheet(app, quantity);
     const KindFlags kinds = picture == nullptr ? KindFlags(0) : picture->whole().kinds;
     const float legend = legend_height(app, box.width - 2 * pad, kinds);
     const Box area{box.x + pad, box.y + 0.4F * pad, box.width - 2 * pad, box.height - legend - 2 * pad};
@@ -161,15 +194,17 @@ void draw_sheet(App& app, const Box& box) {
     if (pane.size.x < 16 || pane.size.y < 16) return;
     app.readout.place("heatmap", {pane.at.x, pane.at.y, pane.size.x, pane.size.y});
     ImGui::SetCursorScreenPos(pane.at);
-    ImGui::InvisibleButton("pane", pane.size);
+    ImGui::InvisibleButton("pane", pane.size,
+                           ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
     use_mouse(app, pane);
     draw_titles(app, draw, pane);
     draw_axes(draw, pane);
-    const ImageStyle style = style_of(app, values, picture, quantity);
+    const ImageStyle style = style_of(app, picture, quantity);
     draw_pane(app, draw, pane, values, picture, style);
     app.shown_scale = style.scale;
     draw_legend(app, draw, {area.x, box.y + box.height - legend - 0.6F * pad, area.width, legend}, kinds,
                 quantity, style);
+    if (!app.png.empty()) write_png_of(app, pane, values, picture);
 }
 
 }  // namespace tilescope::viewer

@@ -11,6 +11,7 @@ namespace {
 
 /// What to look for there: of the chosen cause, where it is one of the stage's.
 void draw_look_at(App& app) {
+    if (app.shows_declared()) return;
     const FoundCause* const cause = chosen_cause(app);
     if (cause == nullptr || cause->legal || cause->stage != app.view.stage) return;
     text(app, fmt::format("look at: {}", look_at_of(*cause)), colours::accent);
@@ -57,7 +58,8 @@ void draw_lines(App& app, const SourceText& source, std::size_t marked) {
 }  // namespace
 
 void draw_source(App& app) {
-    const std::string_view stage = stage_info(app.problem(), app.view.stage).name;
+    const std::string_view stage = app.shows_declared() ? std::string_view(app.declared.array().name)
+                                                        : stage_info(app.problem(), app.view.stage).name;
     const std::vector<SourceLine> hooks = shown_hooks(app);
     draw_look_at(app);
     if (hooks.empty()) {

@@ -9,6 +9,8 @@
 #include "viewer/panels/plot.h"
 #include "viewer/panels/words.h"
 #include "viewer/state/causes_state.h"
+#include "viewer/state/declared_words.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -129,6 +131,11 @@ void put_first_what_concerns(const App& app, std::vector<PlotLine>& lines) {
                       [&](const PlotLine& line) { return order(line.stage); });
 }
 
+/// Whether the tab of causes has any.
+bool explains_something(const App& app) {
+    return app.shows_declared() ? why_no_mistakes(app).empty() : chosen_cause(app) != nullptr;
+}
+
 }  // namespace
 
 void draw_row(App& app) {
@@ -164,10 +171,10 @@ void draw_row(App& app) {
 }
 
 void draw_budget(App& app) {
-    if (app.document->pair())
+    if (shown_document(app).pair())
         return text(app, "two recordings: the budget is the sum of what rounding may do to either",
                     colours::dim);
-    const auto explanation = app.session.request_explanation(selected_element(app));
+    const auto explanation = app.session.request_explanation(selected_element_text(app));
     if (explanation == nullptr) return text_waiting(app, "being explained");
     ImGui::BeginChild("explanation", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
     text(app, *explanation);
@@ -176,13 +183,15 @@ void draw_budget(App& app) {
 
 void draw_tabs(App& app, const Box& box) {
     const PanelScope panel(app, "tabs", box);
+    bool is_first = true;
     for (int i = 0; i < tab_count; ++i) {
         if (!is_shown(app, Tab(i))) continue;
-        if (i > 0) ImGui::SameLine(0, 3);
+        if (!is_first) ImGui::SameLine(0, 3);
         const std::string name(to_string(Tab(i)));
         const float width = ImGui::CalcTextSize(name.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
-        if (i > 0 && ImGui::GetCursorPosX() + width > box.width) ImGui::NewLine();
-        const bool found = Tab(i) == Tab::causes && chosen_cause(app) != nullptr;
+        if (!is_first && ImGui::GetCursorPosX() + width > box.width) ImGui::NewLine();
+        is_first = false;
+        const bool found = Tab(i) == Tab::causes && explains_something(app);
         if (choice(name.c_str(), app.view.tab == Tab(i), found ? colours::bad : colours::text))
             app.view.tab = Tab(i);
         explain(app, name);

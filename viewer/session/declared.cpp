@@ -28,16 +28,21 @@ double times_of(const StageValues& values, std::int64_t number) {
     return ProgramElement{{}, -1, element.got, element.expected, element.tolerance}.times();
 }
 
-void take_tile(const ObservedProgramTile& tile, StageValues& values) {
-    const std::size_t before = values.dims.size() - tile.tile.indices.size();
+/// The number of the tile's first element of each row along the last axis: those of a row follow each other.
+template <class Use>
+void for_rows(const ProgramTile& tile, const StageValues& values, const Use& use) {
+    const std::size_t before = values.dims.size() - tile.indices.size();
     std::vector<std::int64_t> index(values.dims.size());
-    // Row by row along the last axis.
-    const std::int64_t length = tile.tile.indices.empty() ? 1 : tile.tile.indices.back().count;
-    for (std::int64_t first = 0; first < tile.tile.size(); first += length) {
-        const std::vector<std::int64_t> in_stage = tile.tile.index_of(first);
-        if (before > 0) index[0] = tile.tile.block;
-        std::ranges::copy(in_stage, index.begin() + std::ptrdiff_t(before));
-        const std::int64_t to = values.number_of(index);
+    const std::int64_t length = tile.indices.empty() ? 1 : tile.indices.back().count;
+    for (std::int64_t first = 0; first < tile.size(); first += length) {
+        if (before > 0) index[0] = tile.block;
+        std::ranges::copy(tile.index_of(first), index.begin() + std::ptrdiff_t(before));
+        use(first, values.number_of(index), length);
+    }
+}
+
+void take_tile(const ObservedProgramTile& tile, StageValues& values) {
+    for_rows(tile.tile, values, [&](std::int64_t first, std::int64_t to, std::int64_t length) {
         for (std::int64_t k = 0; k < length; ++k) {
             const auto from = std::size_t(first + k);
             const auto at = std::size_t(to + k);
@@ -46,7 +51,22 @@ void take_tile(const ObservedProgramTile& tile, StageValues& values) {
             values.tolerance[at] = tile.expected.error[from];
             values.findings[at] = tile.findings[from];
         }
-    }
+    });
+}
+
+/// Of a tile that is held against what the inputs alone give: what is wrong there alone is inherited.
+void take_inherited(const ObservedProgramTile& tile, StageValues& values) {
+    for_rows(tile.tile, values, [&](std::int64_t first, std::int64_t to, std::int64_t length) {
+        for (std::int64_t k = 0; k < length; ++k) {
+            const auto from = std::size_t(first + k);
+            const auto at = std::size_t(to + k);
+            const bool is_wrong = tile.findings[from] == ProgramFinding::outside;
+            if (!is_wrong || nobody_wrote(tile.got[from]) || values.findings[at] == ProgramFinding::outside)
+                continue;
+            values.inherits[at] = true;
+            values.inherited.push_back({to + k, tile.expected.value[from], tile.expected.error[from]});
+        }
+    });
 }
 
 void find_worst(StageValues& values) {
@@ -57,6 +77,13 @@ void find_worst(StageValues& values) {
     const std::size_t kept = std::min(outside.size(), most_worst);
     std::ranges::partial_sort(outside, outside.begin() + std::ptrdiff_t(kept));
     for (std::size_t i = 0; i < kept; ++i) values.worst.push_back(outside[i].second);
+}
+
+/// Whether anything of it inherits.
+bool inherits(const DeclaredKernel& kernel, int stage) {
+    const std::vector<StageVerdict>& verdicts = kernel.report().stages;
+    const auto verdict = std::ranges::find(verdicts, stage, &StageVerdict::stage);
+    return verdict != verdicts.end() && verdict->inherited > 0;
 }
 
 /// What the map has of a sheet.
@@ -89,7 +116,7 @@ void map_sheets(StageValues& values) {
         for (std::int64_t i = first; i < first + length; ++i) {
             const ElementValue value = value_of(values.at(i), Quantity::over_budget, values.dtype);
             finding.kinds = KindFlags(finding.kinds | flag_of(value.kind));
-            if (value.kind == Kind::finite)
+            if ((value.kind == Kind::finite || value.kind == Kind::inherited) && !std::isnan(value.value))
                 finding.worst = std::max(finding.worst, in_float_range(value.value));
         }
     }
@@ -99,8 +126,9 @@ void map_sheets(StageValues& values) {
         constexpr KindFlags quiet = flag_of(Kind::masked) | flag_of(Kind::indifferent) |
                                     flag_of(Kind::not_judged) | flag_of(Kind::not_captured);
         const auto loud = KindFlags(finding.kinds & ~quiet);
-        shown.kinds.push_back(worst_of(loud != 0 ? loud : finding.kinds));
-        shown.values.push_back(shown.kinds.back() == Kind::finite ? finding.worst : 0);
+        shown.kinds.push_back(worst_of(loud != 0 ? loud : finding.kinds, finding.worst > 1));
+        const bool has_value = shown.kinds.back() == Kind::finite || shown.kinds.back() == Kind::inherited;
+        shown.values.push_back(has_value ? finding.worst : 0);
     }
     const auto picture = std::make_shared<Pyramid>(rows, cols, 1, sign_of(Quantity::over_budget));
     picture->set_tile(0, 0, rows, cols, shown.values, shown.kinds);
@@ -145,10 +173,14 @@ Judged judged(const StageElement& element) {
 }
 
 ElementValue value_of(const StageElement& element, Quantity quantity, Dtype dtype) {
-    const bool needs_stored = quantity_info(quantity).computed_as != Quantity::expected;
+    const Quantity computed_as = quantity_info(quantity).computed_as;
+    const bool needs_stored = computed_as != Quantity::expected;
     if (needs_stored && element.finding == ProgramFinding::not_stored) return {0, Kind::not_captured};
     if (needs_stored && element.finding == ProgramFinding::left_out) return {0, Kind::masked};
-    return tilescope::value_of(judged(element), quantity, dtype);
+    ElementValue value = tilescope::value_of(judged(element), computed_as, dtype);
+    if (computed_as != Quantity::over_budget || !element.inherits) return value;
+    if (value.kind != Kind::finite) value.value = std::numeric_limits<double>::quiet_NaN();
+    return {value.value, Kind::inherited};
 }
 
 std::int64_t StageValues::number_of(const std::vector<std::int64_t>& index) const {
@@ -168,10 +200,23 @@ std::vector<std::int64_t> StageValues::index_of(std::int64_t number) const {
 
 StageElement StageValues::at(std::int64_t number) const {
     const auto i = std::size_t(number);
-    return {got[i], expected[i], tolerance[i], findings[i]};
+    return {got[i], expected[i], tolerance[i], findings[i], !inherits.empty() && inherits[i]};
 }
 
-StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::function<void()>& check) {
+const InheritedElement& StageValues::end_to_end(std::int64_t number) const {
+    return *std::ranges::lower_bound(inherited, number, {}, &InheritedElement::number);
+}
+
+StageElement StageValues::at(const Sheet& sheet, std::int64_t row, std::int64_t col) const {
+    std::vector<std::int64_t> index = sheet.index;
+    if (sheet.rows >= 0) index[std::size_t(sheet.rows)] = row;
+    if (sheet.cols >= 0) index[std::size_t(sheet.cols)] = col;
+    return at(number_of(index));
+}
+
+StageValues stage_values(const DeclaredKernel& kernel, const StageQuestion& question,
+                         const std::function<void()>& check) {
+    const int stage = question.stage;
     StageValues values;
     values.dims = dims_of(kernel.call(), stage);
     values.dtype = kernel.program().array(stage).dtype;
@@ -187,12 +232,23 @@ StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::fun
     values.expected.assign(count, std::numeric_limits<double>::quiet_NaN());
     values.tolerance.resize(count);
     values.findings.assign(count, ProgramFinding::not_stored);
-    const auto take = [&](const ObservedProgramTile& tile) {
-        check();
-        take_tile(tile, values);
+    const auto observe = [&](bool from_inputs, const ObserveProgramTile& take) {
+        ProgramOptions options;
+        options.from_inputs = from_inputs;
+        observe_stage(kernel.call(), CheckedTiles(kernel.recorded.stored, check), options, stage,
+                      [&](const ObservedProgramTile& tile) {
+                          check();
+                          take(tile);
+                      });
     };
     try {
-        observe_stage(kernel.call(), CheckedTiles(kernel.recorded.stored, check), {}, stage, take);
+        observe(question.against == Reference::end_to_end,
+                [&](const ObservedProgramTile& tile) { take_tile(tile, values); });
+        if (question.against == Reference::local && inherits(kernel, stage)) {
+            values.inherits.resize(count);
+            observe(true, [&](const ObservedProgramTile& tile) { take_inherited(tile, values); });
+            std::ranges::sort(values.inherited, {}, &InheritedElement::number);
+        }
     } catch (const Error& error) {
         values.refused = one_line(error.what());
         return values;
@@ -231,7 +287,6 @@ std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const Sheet
     const std::int64_t cols = length_of(values.dims, sheet.cols);
     const auto picture =
         std::make_shared<Pyramid>(rows, cols, (rows + band - 1) / band, sign_of(question.quantity));
-    std::vector<std::int64_t> index = sheet.index;
     QuantityValues shown;
     for (std::int64_t first = 0; first < rows; first += band) {
         const std::int64_t last = std::min(first + band, rows);
@@ -239,11 +294,9 @@ std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const Sheet
         shown.kinds.clear();
         for (std::int64_t row = first; row < last; ++row) {
             for (std::int64_t col = 0; col < cols; ++col) {
-                if (sheet.rows >= 0) index[std::size_t(sheet.rows)] = row;
-                if (sheet.cols >= 0) index[std::size_t(sheet.cols)] = col;
                 const ElementValue value =
-                    value_of(values.at(values.number_of(index)), question.quantity, values.dtype);
-                shown.values.push_back(in_float_range(value.value));
+                    value_of(values.at(sheet, row, col), question.quantity, values.dtype);
+                shown.values.push_back(std::isnan(value.value) ? 0 : in_float_range(value.value));
                 shown.kinds.push_back(value.kind);
             }
         }
@@ -251,6 +304,21 @@ std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const Sheet
     }
     picture->complete();
     return picture;
+}
+
+Histogram histogram_of(const StageValues& values, const SheetPart& part) {
+    Histogram histogram;
+    for (std::int64_t row = part.elements.first_row; row < part.elements.last_row; ++row) {
+        for (std::int64_t col = part.elements.first_col; col < part.elements.last_col; ++col) {
+            const StageElement element = values.at(part.sheet, row, col);
+            const auto value = [&](Quantity quantity) { return value_of(element, quantity, values.dtype); };
+            add_element({.dumped = value(Quantity::dumped),
+                         .expected = value(Quantity::expected),
+                         .over_budget = value(Quantity::over_budget)},
+                        histogram);
+        }
+    }
+    return histogram;
 }
 
 bool Session::Work::is_declared(const Opening& what) {
@@ -269,15 +337,12 @@ void Session::Work::judge_declared(const Opening& what, std::uint64_t ticket) {
     publish(opened, {});
 }
 
-std::shared_ptr<const Pyramid> Session::Work::draw_sheet(const SheetQuestion& question) {
-    std::shared_ptr<const StageValues> values;
-    {
-        const std::scoped_lock lock(mutex);
-        values = stage_values.ask(question.stage);
-    }
+std::shared_ptr<const StageValues> Session::Work::known_values(const StageQuestion& question) {
+    const std::scoped_lock lock(mutex);
+    auto values = stage_values.ask(question);
     // They were forgotten, and are asked for again.
     if (values == nullptr) throw Cancelled();
-    return viewer::picture_of(*values, question);
+    return values;
 }
 
 FoundMistakes Session::Work::find_declared_mistakes(const Document& of, std::uint64_t ticket) {
@@ -286,23 +351,19 @@ FoundMistakes Session::Work::find_declared_mistakes(const Document& of, std::uin
     return find_all_mistakes(kernel.call(), stored, kernel.report());
 }
 
-std::shared_ptr<const StageValues> Session::request_values(std::uint64_t generation, int stage) {
-    const std::scoped_lock lock(work_->mutex);
-    if (!work_->shows_declared(generation)) return nullptr;
-    work_->notice(Work::ValuesQuestion{stage});
-    auto answer = work_->stage_values.ask(stage);
-    if (work_->stage_values.waiting()) work_->changed.notify_all();
-    return answer;
+std::shared_ptr<const StageValues> Session::request_values(std::uint64_t generation,
+                                                           const StageQuestion& question) {
+    return work_->ask_declared(generation, work_->stage_values, question);
 }
 
 std::shared_ptr<const Pyramid> Session::request_sheet(std::uint64_t generation,
                                                       const SheetQuestion& question) {
-    const std::scoped_lock lock(work_->mutex);
-    if (!work_->shows_declared(generation)) return nullptr;
-    work_->notice(question);
-    auto answer = work_->sheets.ask(question);
-    if (work_->sheets.waiting()) work_->changed.notify_all();
+    const auto answer = work_->ask_declared(generation, work_->sheets, question);
     return answer == nullptr ? nullptr : *answer;
+}
+
+std::shared_ptr<const Histogram> Session::request_histogram(std::uint64_t generation, const SheetPart& part) {
+    return work_->ask_declared(generation, work_->sheet_histograms, part);
 }
 
 }  // namespace tilescope::viewer

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/heatmap/histogram.h"
 #include "oracle/heatmap/pyramid.h"
 #include "oracle/heatmap/quantity.h"
 #include "oracle/program/judge_recording.h"
@@ -45,10 +46,19 @@ struct StageElement {
     double expected = 0;
     double tolerance = 0;
     ProgramFinding finding = ProgramFinding::not_stored;
+    bool inherits = false;  ///< it agrees with the stages before it, and not with what the inputs alone give
 };
 /// In the words that reports of attention have. What was not stored is indifferent.
 Judged judged(const StageElement& element);
+/// By what the quantity is computed as: the element was held against one reference.
 ElementValue value_of(const StageElement& element, Quantity quantity, Dtype dtype);
+
+/// The elements of a stage, held against what the stored stages before it give, or the inputs alone.
+struct StageQuestion {
+    int stage = -1;
+    Reference against = Reference::local;
+    bool operator==(const StageQuestion&) const = default;
+};
 
 /// A matrix of a stage: its last two axes, or the only one beside the blocks of its state. A dimension that there is none of is -1.
 struct Sheet {
@@ -69,6 +79,13 @@ struct SheetMap {
     std::shared_ptr<const Pyramid> picture;  ///< over budget: an element for each sheet, as bad as its worst
 };
 
+/// What is expected end to end of an element that inherits.
+struct InheritedElement {
+    std::int64_t number = 0;
+    double expected = 0;
+    double tolerance = 0;
+};
+
 /// All elements of a stage, row-major along dims_of().
 struct StageValues {
     std::vector<StageDim> dims;
@@ -78,21 +95,38 @@ struct StageValues {
     std::vector<double> tolerance;
     std::vector<ProgramFinding> findings;
     std::vector<std::int64_t> worst;  ///< numbers of those outside, most times their tolerance first
+    /// Whether each inherits, and those that do, rising; both are empty where none does.
+    std::vector<bool> inherits;
+    std::vector<InheritedElement> inherited;
     SheetMap map{};
     std::string refused{};  ///< why there are none
 
     std::int64_t number_of(const std::vector<std::int64_t>& index) const;
     std::vector<std::int64_t> index_of(std::int64_t number) const;
     StageElement at(std::int64_t number) const;
+    /// Of one that inherits.
+    const InheritedElement& end_to_end(std::int64_t number) const;
+    /// At a row and column of a sheet.
+    StageElement at(const Sheet& sheet, std::int64_t row, std::int64_t col) const;
 };
-StageValues stage_values(const DeclaredKernel& kernel, int stage, const std::function<void()>& check);
+StageValues stage_values(const DeclaredKernel& kernel, const StageQuestion& question,
+                         const std::function<void()>& check);
 
 struct SheetQuestion {
-    int stage = -1;
+    StageQuestion of;
     Sheet sheet;
     Quantity quantity = Quantity::over_budget;
     bool operator==(const SheetQuestion&) const = default;
 };
 std::shared_ptr<const Pyramid> picture_of(const StageValues& values, const SheetQuestion& question);
+
+/// Some rows and columns of a sheet.
+struct SheetPart {
+    StageQuestion of;
+    Sheet sheet;
+    Rect elements;
+    bool operator==(const SheetPart&) const = default;
+};
+Histogram histogram_of(const StageValues& values, const SheetPart& part);
 
 }  // namespace tilescope::viewer

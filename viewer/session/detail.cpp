@@ -6,9 +6,23 @@
 #include "dump/schema/error.h"
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/drift_rows.h"
+#include "oracle/program/explain_element.h"
 #include "viewer/session/work.h"
 
 namespace tilescope::viewer {
+
+namespace {
+
+std::string explanation_of(const Document& of, const std::string& element) {
+    if (of.declared == nullptr)
+        return to_text(explain_tolerance(*of.recording, element_place(*of.recording, element)));
+    const RecordedCall& recorded = of.declared->recorded;
+    return explanation_text(recorded.program,
+                            explain_stage_element(recorded.call, recorded.stored,
+                                                  stage_element(recorded.call, element, element)));
+}
+
+}  // namespace
 
 template <class Key, class Value, class Compute>
 bool Session::Work::answer(std::unique_lock<std::mutex>& lock, Answers<Key, Value>& questions,
@@ -39,9 +53,9 @@ bool Session::Work::answer(std::unique_lock<std::mutex>& lock, Answers<Key, Valu
 bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
     // A declared kernel was read as a whole.
     if (document == nullptr || (file_written_over && document->declared == nullptr)) return false;
-    const auto explain = [](const Document& of, const ExplanationQuestion& q, std::uint64_t) {
+    const auto explain = [](const Document& of, const std::string& element, std::uint64_t) {
         try {
-            return to_text(explain_tolerance(*of.recording, {q.stage, q.tile, q.row, q.col}));
+            return explanation_of(of, element);
         } catch (const Error& refusal) {
             return one_line(refusal.what()) + "\n";
         }
@@ -76,14 +90,18 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
                           judge_options(detailing, ticket, 1).progress);
     };
     if (answer(lock, drifts, "computing the drift", drift)) return true;
-    const auto compare = [this](const Document& of, int stage, std::uint64_t ticket) {
-        return viewer::stage_values(*of.declared, stage, [this, ticket] { check(ticket); });
+    const auto compare = [this](const Document& of, const StageQuestion& question, std::uint64_t ticket) {
+        return viewer::stage_values(*of.declared, question, [this, ticket] { check(ticket); });
     };
     if (answer(lock, stage_values, "judging the elements", compare)) return true;
     const auto draw = [this](const Document&, const SheetQuestion& question, std::uint64_t) {
-        return draw_sheet(question);
+        return viewer::picture_of(*known_values(question.of), question);
     };
-    return answer(lock, sheets, "", draw);
+    if (answer(lock, sheets, "", draw)) return true;
+    const auto count_part = [this](const Document&, const SheetPart& part, std::uint64_t) {
+        return histogram_of(*known_values(part.of), part);
+    };
+    return answer(lock, sheet_histograms, "", count_part);
 }
 
 bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, Reference against) {

@@ -52,6 +52,7 @@ void Session::cancel() {
     work_->histograms.give_up();
     work_->stage_values.give_up();
     work_->sheets.give_up();
+    work_->sheet_histograms.give_up();
     work_->rows.give_up();
     work_->histories.give_up();
     work_->explanations.give_up();
@@ -158,12 +159,11 @@ std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std:
     return answer;
 }
 
-std::shared_ptr<const std::string> Session::request_explanation(const ElementPlace& place) {
+std::shared_ptr<const std::string> Session::request_explanation(const std::string& element) {
     const Lock lock(work_->mutex);
-    if (!work_->shows_recording() || work_->document->pair()) return nullptr;
-    const ExplanationQuestion question{place.stage, place.tile, place.row, place.col};
-    work_->notice(question);
-    auto answer = work_->explanations.ask(question);
+    if (work_->document == nullptr || work_->document->pair()) return nullptr;
+    work_->notice(element);
+    auto answer = work_->explanations.ask(element);
     if (work_->explanations.waiting()) work_->changed.notify_all();
     return answer;
 }

@@ -129,16 +129,18 @@ class Session {
     std::shared_ptr<const RowTrace> request_row(std::int64_t batch, std::int64_t head, std::int64_t row);
     std::shared_ptr<const PixelHistory> request_history(const HistoryPlace& place);
     std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
-    /// The text of tile-diff --explain-tolerance, or why there is none.
-    std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);
+    /// What tile-diff --explain-tolerance says of an element, named as there; or why it says nothing.
+    std::shared_ptr<const std::string> request_explanation(const std::string& element);
     /// Who wrote the elements of a tile of which the recording says so, padding included.
     std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
     std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements,
                                                        Reference against = Reference::local);
 
     /// Of a declared kernel, by the generation of its document; null until they are there, and where another one is open.
-    std::shared_ptr<const StageValues> request_values(std::uint64_t generation, int stage);
+    std::shared_ptr<const StageValues> request_values(std::uint64_t generation,
+                                                      const StageQuestion& question);
     std::shared_ptr<const Pyramid> request_sheet(std::uint64_t generation, const SheetQuestion& question);
+    std::shared_ptr<const Histogram> request_histogram(std::uint64_t generation, const SheetPart& part);
 
     /// Changes whenever something new can be shown: as long as it is the same, the last frame is up to date.
     std::uint64_t version() const;

@@ -156,6 +156,7 @@ void Session::Work::notice(const Question& question) {
         histograms.ask_again();
         stage_values.ask_again();
         sheets.ask_again();
+        sheet_histograms.ask_again();
         wake();
     }
     asked.push_back(question);
@@ -199,6 +200,7 @@ void Session::Work::forget_everything() {
     histograms.clear();
     stage_values.clear();
     sheets.clear();
+    sheet_histograms.clear();
     asked.clear();
     cancelled = false;
     chosen_cause = 0;
@@ -212,7 +214,8 @@ bool Session::Work::idle() const {
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
            !is_to_be_searched() && std::ranges::none_of(details, &DetailStore::waiting) && !rows.waiting() &&
            !histories.waiting() && !explanations.waiting() && !writers.waiting() && !drifts.waiting() &&
-           !histograms.waiting() && !stage_values.waiting() && !sheets.waiting();
+           !histograms.waiting() && !stage_values.waiting() && !sheets.waiting() &&
+           !sheet_histograms.waiting();
 }
 
 }  // namespace tilescope::viewer

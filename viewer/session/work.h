@@ -43,14 +43,6 @@ struct HistogramQuestion {
     bool operator==(const HistogramQuestion&) const = default;
 };
 
-struct ExplanationQuestion {
-    Stage stage = Stage::q;
-    TileId tile;
-    std::int64_t row = 0;
-    std::int64_t col = 0;
-    bool operator==(const ExplanationQuestion&) const = default;
-};
-
 using WritersQuestion = std::pair<Stage, TileId>;
 
 /// What the threads of a session share. Everything but the atomics is read and written under `mutex`, which
@@ -72,14 +64,10 @@ class Session::Work {
     /// Of a head: batch and query head.
     using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
     using DetailQuestion = std::pair<PictureKey, Rect>;
-    /// A stage of a declared kernel.
-    struct ValuesQuestion {
-        int stage = -1;
-        bool operator==(const ValuesQuestion&) const = default;
-    };
+    /// An element whose tolerance is to be explained is named as --explain-tolerance has it.
     using Question =
-        std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
-                     HistogramQuestion, WritersQuestion, HistoryPlace, ValuesQuestion, SheetQuestion>;
+        std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, std::string, HistogramQuestion,
+                     WritersQuestion, HistoryPlace, StageQuestion, SheetQuestion, SheetPart>;
     struct Opening {
         std::string path;
         std::string other;
@@ -119,12 +107,14 @@ class Session::Work {
     bool search_given_up = false;  ///< of the document's causes
     Answers<RowQuestion, RowTrace> rows{64};
     Answers<HistoryPlace, PixelHistory> histories{16};
-    Answers<ExplanationQuestion, std::string> explanations{64};
+    Answers<std::string, std::string> explanations{64};
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
-    Answers<int, StageValues> stage_values{2};  ///< the stage on screen, and the state whose history is
+    Answers<StageQuestion, StageValues> stage_values{
+        2};  ///< the stage on screen, and the state whose history is
     Answers<SheetQuestion, std::shared_ptr<const Pyramid>> sheets{8};
+    Answers<SheetPart, Histogram> sheet_histograms{8};
     std::deque<Question> asked;  ///< what the last frames asked for, the newest last
     bool cancelled = false;      ///< by cancel(): the questions in `asked` are not worked on
 
@@ -144,6 +134,17 @@ class Session::Work {
     }
     bool is_to_be_searched() const;
     bool idle() const;
+    /// Of a declared kernel, by the generation of its document. Takes `mutex` itself.
+    template <class Key, class Value>
+    std::shared_ptr<const Value> ask_declared(std::uint64_t generation, Answers<Key, Value>& answers,
+                                              const Key& question) {
+        const std::scoped_lock lock(mutex);
+        if (!shows_declared(generation)) return nullptr;
+        notice(question);
+        auto answer = answers.ask(question);
+        if (answers.waiting()) changed.notify_all();
+        return answer;
+    }
     void wake() {
         ++version;
         changed.notify_all();
@@ -166,7 +167,8 @@ class Session::Work {
     static bool is_declared(const Opening& what);
     /// Opens a declared kernel; it is shown once it is judged.
     void judge_declared(const Opening& what, std::uint64_t ticket);
-    std::shared_ptr<const Pyramid> draw_sheet(const SheetQuestion& question);
+    /// Throws Cancelled where they are not there any more.
+    std::shared_ptr<const StageValues> known_values(const StageQuestion& question);
     FoundMistakes find_declared_mistakes(const Document& of, std::uint64_t ticket);
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);

@@ -13,6 +13,7 @@
 #include "oracle/report/text.h"
 #include "viewer/state/bad_ranges.h"
 #include "viewer/state/row_kinds.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -43,6 +44,9 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::map, "Map"},
     {Tab::bad_rows, "Bad"},
 }};
+
+/// Those that a declared kernel has.
+constexpr std::array declared_tabs = {Tab::histogram, Tab::budget, Tab::causes, Tab::source};
 
 /// What is shown before anything was judged: the first of these that was captured.
 constexpr std::array first_choice = {Stage::s,  Stage::p,  Stage::acc, Stage::o,    Stage::m,    Stage::l,
@@ -133,6 +137,7 @@ void place_new_document(App& app) {
     app.hovered.reset();
     app.aim.reset();
     app.view.region.reset();
+    app.npy.reset();
     const bool same_call = app.shown_problem && *app.shown_problem == app.problem();
     app.shown_problem = app.problem();
     app.placed_by_report = false;
@@ -234,7 +239,7 @@ void select_stage(App& app, Stage stage) {
 }
 
 void choose_reference(App& app, Reference against) {
-    if (app.document->pair()) {
+    if (app.shows_recording() && app.document->pair()) {
         app.notice = "two recordings: there is no end to end";
         return;
     }
@@ -332,16 +337,6 @@ ElementPlace selected_element(const App& app) {
                       point.col);
 }
 
-Rect selected_rect(const App& app) {
-    if (app.view.region) return *app.view.region;
-    const PlaneShape shape = plane_shape(app.problem(), app.view.stage);
-    const PlanePoint point = point_at(app.problem(), app.view.cursor, app.view.stage);
-    const std::int64_t row = point.row / shape.tile_rows * shape.tile_rows;
-    const std::int64_t col = point.col / shape.tile_cols * shape.tile_cols;
-    return {row, col, std::min(row + shape.tile_rows, shape.rows),
-            std::min(col + shape.tile_cols, shape.cols)};
-}
-
 std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
     const StageInfo info = stage_info(problem, place.stage);
     const auto walks = [&](Axis axis) { return info.row_axis == axis || info.col_axis == axis; };
@@ -354,12 +349,11 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
 
 std::string tile_diff_command(const App& app) {
     if (app.ranks.shown) return fmt::format("tile-diff {}", shell_word(app.ranks.run->folder));
-    if (app.shows_declared()) return "tile-diff " + shell_word(app.declared.document->path);
-    if (app.document->pair())
+    if (app.shows_recording() && app.document->pair())
         return fmt::format("tile-diff --against {} {}", shell_word(app.document->other),
                            shell_word(app.document->path));
-    return fmt::format("tile-diff {} --explain-tolerance {}", shell_word(app.document->path),
-                       coordinates_of(app.problem(), selected_element(app)));
+    return fmt::format("tile-diff {} --explain-tolerance {}", shell_word(shown_document(app).path),
+                       selected_element_text(app));
 }
 
 std::string tile_view_command(const App& app) {
@@ -377,6 +371,7 @@ std::string tile_view_command(const App& app) {
 }
 
 bool is_shown(const App& app, Tab tab) {
+    if (app.shows_declared()) return std::ranges::find(declared_tabs, tab) != declared_tabs.end();
     switch (tab) {
         case Tab::drift:
         case Tab::budget:

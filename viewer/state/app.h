@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "viewer/session/session.h"
@@ -97,7 +98,7 @@ struct BadTable {
 
 /// What a file is to be written from, once it is there.
 struct PendingExport {
-    Plane plane;
+    std::variant<Plane, SheetPart> of;
     Quantity quantity = Quantity::dumped;
     Rect rect;
     std::string path;
@@ -237,8 +238,6 @@ void walk_bad_heads(App& app, int step);
 
 /// The element of the stage's plane at the cursor, in coordinates of the tensor.
 ElementPlace selected_element(const App& app);
-/// The region, or else the cursor's tile.
-Rect selected_rect(const App& app);
 /// STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]
 std::string coordinates_of(const Problem& problem, const ElementPlace& place);
 /// The command that explains the element; of two recordings, the one that compares them; of ranks and steps, the one that judges them.

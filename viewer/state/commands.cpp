@@ -322,7 +322,7 @@ constexpr std::array commands = {
     Command{group::look, "8", "unexplained: difference to the replay / budget", recording, false,
             choose<Quantity::unexplained>},
     Command{
-        group::look, "I", "local: of the stages before, or end to end: of the inputs alone", recording, false,
+        group::look, "I", "local: of the stages before, or end to end: of the inputs alone", elements, false,
         [](App& a) {
             choose_reference(a,
                              a.view.against == Reference::local ? Reference::end_to_end : Reference::local);
@@ -336,7 +336,7 @@ constexpr std::array commands = {
     Command{group::look, "PageUp", "previous stage", elements, false, [](App& a) { step_stage(a, -1); }},
     Command{group::look, "V", "one heatmap, four quantities, four stages", recording, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
-    Command{group::look, "Tab", "row, drift, histogram, budget, causes, source", recording, false, next_tab},
+    Command{group::look, "Tab", "row, drift, histogram, budget, causes, source", elements, false, next_tab},
     Command{group::look, "Q", "history: shown, with the arrows, or hidden", elements, false, toggle_history},
     Command{group::look, "+", "zoom in (also the wheel)", elements, true,
             [](App& a) { zoom_by(a, zoom_step); }},
@@ -380,12 +380,12 @@ constexpr std::array commands = {
     Command{group::file, "Ctrl+C", "copy coordinates and the tile-diff command", something, false, copy},
     Command{group::file, "Ctrl+Shift+C", "copy the tile-view command that shows this", something, false,
             copy_view},
-    Command{group::file, "E", "write the heatmaps as PNG", recording, false,
+    Command{group::file, "E", "write the heatmaps as PNG", elements, false,
             [](App& a) { a.png = free_name("png"); }},
     Command{group::file, "Ctrl+E", "write the panel under the pointer as PNG", something, false,
             export_panel},
     Command{group::file, "Shift+E", "write every panel as PNG", something, false, export_panels},
-    Command{group::file, "X", "write the selection as .npy", recording, false, export_selection},
+    Command{group::file, "X", "write the selection as .npy", elements, false, export_selection},
     Command{group::file, "Ctrl+O", "open a recording", nothing, false, toggle_file_list},
     Command{group::file, "O", "recent files", nothing, false, [](App& a) { a.show_recent = !a.show_recent; }},
     Command{group::file, "Ctrl+PageUp", "recording before, of a watched folder", nothing, false,

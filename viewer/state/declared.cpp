@@ -8,6 +8,7 @@
 
 #include "dump/schema/error.h"
 #include "viewer/state/app.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -80,6 +81,8 @@ void show_new_kernel(App& app) {
     const ProgramCall& call = view.kernel().call();
     view.generation = document.generation;
     view.hovered.reset();
+    app.view.region.reset();
+    app.npy.reset();
     const std::string shown =
         fmt::format("{}\n{}\n{}", document.path, view.kernel().recording.text, fmt::join(call.extents, " "));
     if (view.shown != shown) {
@@ -168,11 +171,22 @@ DeclaredState state_of(const DeclaredKernel& kernel, int stage) {
             return DeclaredState::right;
         case ProgramStageState::not_judged:
             return DeclaredState::not_judged;
+        case ProgramStageState::inherited:
+            return DeclaredState::inherited;
         case ProgramStageState::wrong:
             return DeclaredState::wrong_too;
         default:
             return DeclaredState::first_wrong;
     }
+}
+
+std::vector<int> wrong_before(const DeclaredKernel& kernel, int stage) {
+    const Program& program = kernel.program();
+    std::vector<int> wrong;
+    // Without what was stored all of them are.
+    for (const int before : computed_for(program, nullptr, stage))
+        if (before != stage && state_of(kernel, before) >= DeclaredState::wrong_too) wrong.push_back(before);
+    return wrong;
 }
 
 std::vector<StageDim> dims_shown(const App& app) {
@@ -226,26 +240,39 @@ PlaneView view_of_sheet(const App& app) {
     return {rows.first, cols.first, rows.size, cols.size};
 }
 
-Quantity quantity_shown(const App& app) {
+Quantity quantity_of_sheet(const App& app) {
     if (state_of(app.declared.kernel(), app.declared.stage) == DeclaredState::not_stored)
-        return Quantity::expected;
+        return against(app.view.against, Quantity::expected);
     const bool of_replay = quantity_info(app.view.quantity).against == Reference::replay;
-    return of_replay ? Quantity::over_budget : app.view.quantity;
+    return against(app.view.against, of_replay ? Quantity::over_budget : app.view.quantity);
 }
 
 std::shared_ptr<const StageValues> ask_values(App& app, int stage) {
-    auto values = app.session.request_values(app.declared.generation, stage);
+    auto values = app.session.request_values(app.declared.generation, {stage, app.view.against});
     if (values == nullptr) app.waits = true;
     return values == nullptr || values->refused.empty() ? values : nullptr;
 }
 
+std::shared_ptr<const Pyramid> ask_picture_of_sheet(App& app, Quantity quantity) {
+    if (ask_values(app, app.declared.stage) == nullptr) return nullptr;
+    auto picture = app.session.request_sheet(
+        app.declared.generation, {{app.declared.stage, app.view.against}, sheet_shown(app), quantity});
+    if (picture == nullptr) app.waits = true;
+    return picture;
+}
+
+SheetPart selected_part(const App& app) {
+    return {{app.declared.stage, app.view.against}, sheet_shown(app), selected_rect(app)};
+}
+
 std::string why_no_values(App& app, int stage) {
-    const auto values = app.session.request_values(app.declared.generation, stage);
+    const auto values = app.session.request_values(app.declared.generation, {stage, app.view.against});
     return values == nullptr ? "being judged" : values->refused;
 }
 
 void select_declared_stage(App& app, int stage) {
     app.declared.stage = stage;
+    app.view.region.reset();
     app.pointer_leads = false;
     for_shown_dims(app, [](AxisRange& range, const StageDim& dim, std::int64_t at, bool) {
         reveal(range, double(at), extent_of(dim));
@@ -261,6 +288,7 @@ void step_declared_stage(App& app, int step) {
 void go_to_declared(App& app, int stage, const std::vector<std::int64_t>& index, bool keep_ranges) {
     DeclaredView& view = app.declared;
     app.pointer_leads = false;
+    app.view.region.reset();
     view.stage = stage;
     const std::vector<StageDim> dims = dims_shown(app);
     for (std::size_t i = 0; i < dims.size(); ++i) set_along(view, dims[i], index[i]);

@@ -37,8 +37,10 @@ void follow_declared(App& app);
 /// Stages, in the order of the program.
 std::vector<int> stages_of(const Program& program);
 /// How a stage came out.
-enum class DeclaredState : std::uint8_t { right, not_stored, not_judged, wrong_too, first_wrong };
+enum class DeclaredState : std::uint8_t { right, not_stored, not_judged, inherited, wrong_too, first_wrong };
 DeclaredState state_of(const DeclaredKernel& kernel, int stage);
+/// Those that are wrong by themselves, and that a stage is computed from.
+std::vector<int> wrong_before(const DeclaredKernel& kernel, int stage);
 
 /// Of the stage that is looked at, and the element at the cursor.
 std::vector<StageDim> dims_shown(const App& app);
@@ -50,10 +52,14 @@ PlanePoint point_in_sheet(const App& app);
 /// The element at a row and column of the sheet.
 std::vector<std::int64_t> index_at(const App& app, const PlanePoint& point);
 PlaneView view_of_sheet(const App& app);
-/// The chosen one; in place of those of a replay the quotient, and of a stage that was not stored what is expected.
-Quantity quantity_shown(const App& app);
-/// Null until they are there, and where they are refused.
+/// The chosen one, and its reference; in place of those of a replay the quotient, and of a stage that was not stored what is expected.
+Quantity quantity_of_sheet(const App& app);
+/// Against the reference on screen. Null until they are there, and where they are refused.
 std::shared_ptr<const StageValues> ask_values(App& app, int stage);
+/// The same of the sheet.
+std::shared_ptr<const Pyramid> ask_picture_of_sheet(App& app, Quantity quantity);
+/// What selected_rect() has of the sheet.
+SheetPart selected_part(const App& app);
 /// In their place.
 std::string why_no_values(App& app, int stage);
 

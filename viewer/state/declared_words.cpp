@@ -17,6 +17,7 @@ constexpr std::array state_words = {
     DeclaredWord{"right", "all of it is within its tolerances"},
     DeclaredWord{"-", "not stored: it is computed along, from the stages before it"},
     DeclaredWord{"not judged", "stored, and no tolerance tells anything of it"},
+    DeclaredWord{"inherited", "right, given the stages before it as they were stored, and wrong end to end"},
     DeclaredWord{"wrong too", "wrong by itself as well, given the stages before it as they were stored"},
     DeclaredWord{"guilty", "the first stage that is wrong, given the stages before it as they were stored"},
 };
@@ -138,8 +139,35 @@ std::string declared_headline(const App& app) {
                        is_its_own ? "it" : document.declared->program().array(first.stage).name, first.says);
 }
 
+std::string sheet_text(const App& app) {
+    const std::vector<StageDim> dims = dims_shown(app);
+    const Sheet sheet = sheet_shown(app);
+    const Program& program = app.declared.kernel().program();
+    std::string at;
+    std::string block;
+    for (int dim = 0; dim < int(dims.size()); ++dim) {
+        if (dim == sheet.rows || dim == sheet.cols) continue;
+        const StageDim& along = dims[std::size_t(dim)];
+        const std::string& name = program.axes[std::size_t(along.axis)].name;
+        const std::int64_t index = sheet.index[std::size_t(dim)];
+        if (along.blocks)
+            block = fmt::format(", after block {} of {}", index, name);
+        else
+            at += fmt::format("{}{} {}", at.empty() ? " at " : ", ", name, index);
+    }
+    return app.declared.array().name + at + block;
+}
+
 DeclaredWord word_of(DeclaredState state) {
     return state_words[static_cast<std::size_t>(state)];
+}
+
+std::string word_in_chain(const DeclaredKernel& kernel, int stage) {
+    const DeclaredState state = state_of(kernel, stage);
+    const std::vector<int> from =
+        state == DeclaredState::inherited ? wrong_before(kernel, stage) : std::vector<int>();
+    return from.empty() ? std::string(word_of(state).word)
+                        : "from " + kernel.program().array(from.back()).name;
 }
 
 }  // namespace tilescope::viewer

@@ -33,11 +33,16 @@ std::string extents_text(const ProgramCall& call);
 /// What is known of the recording in one sentence: which stage is wrong and why, or how close to their tolerances all stages came.
 std::string declared_headline(const App& app);
 
+/// What the sheet on screen is of: "acc at b 1, after block 2 of k".
+std::string sheet_text(const App& app);
+
 /// A stage's word in the chain, and what it means.
 struct DeclaredWord {
     std::string_view word;
     std::string_view says;
 };
 DeclaredWord word_of(DeclaredState state);
+/// The same; of one that inherited, from which: "from acc".
+std::string word_in_chain(const DeclaredKernel& kernel, int stage);
 
 }  // namespace tilescope::viewer

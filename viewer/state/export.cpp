@@ -9,7 +9,9 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "oracle/heatmap/png.h"
@@ -17,6 +19,7 @@
 #include "oracle/report/output_file.h"
 #include "viewer/state/app.h"
 #include "viewer/state/causes_state.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -25,12 +28,8 @@ namespace {
 /// 64 MiB of float32; more would have to be judged anew while it is written.
 constexpr std::int64_t most_elements = std::int64_t(1) << 24;
 
-float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
-    // Bits as they are in the dump, the pattern of unwritten elements too.
-    if (quantity == Quantity::dumped) return tile.dumped(row, col);
-    if (quantity_info(quantity).computed_as == Quantity::expected)
-        return float(tile.element(row, col).expected);
-    const ElementValue value = tile.value(quantity, row, col);
+/// Infinities as they are, NaN where there is no value.
+float written_value(const ElementValue& value) {
     switch (value.kind) {
         case Kind::plus_infinity:
             return std::numeric_limits<float>::infinity();
@@ -39,10 +38,26 @@ float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, s
         case Kind::masked:
             return 0;
         case Kind::finite:
+        case Kind::inherited:
             return float(value.value);
         default:
             return std::numeric_limits<float>::quiet_NaN();
     }
+}
+
+float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
+    // Bits as they are in the dump, the pattern of unwritten elements too.
+    if (quantity == Quantity::dumped) return tile.dumped(row, col);
+    if (quantity_info(quantity).computed_as == Quantity::expected)
+        return float(tile.element(row, col).expected);
+    return written_value(tile.value(quantity, row, col));
+}
+
+float shown_value(const StageElement& element, Quantity quantity, Dtype dtype) {
+    if (quantity == Quantity::dumped && element.finding != ProgramFinding::not_stored)
+        return float(element.got);
+    if (quantity_info(quantity).computed_as == Quantity::expected) return float(element.expected);
+    return written_value(value_of(element, quantity, dtype));
 }
 
 /// NPY format 1.0: magic, version, length of the header, which ends with a newline at a multiple of 64.
@@ -57,38 +72,65 @@ std::string npy_header(std::int64_t rows, std::int64_t cols) {
     return header + dictionary;
 }
 
-std::string npy_of(const DetailTiles& tiles, const PendingExport& what) {
+std::string npy_of(const std::vector<float>& values, const Rect& rect) {
     static_assert(std::endian::native == std::endian::little);
-    const std::int64_t rows = what.rect.last_row - what.rect.first_row;
-    const std::int64_t cols = what.rect.last_col - what.rect.first_col;
-    std::vector<float> values(std::size_t(rows * cols), std::numeric_limits<float>::quiet_NaN());
-    for (std::int64_t row = what.rect.first_row; row < what.rect.last_row; ++row) {
-        for (std::int64_t col = what.rect.first_col; col < what.rect.last_col; ++col) {
-            const DetailTile* tile = tiles.at(row, col);
-            const std::int64_t in_row = row % tiles.shape.tile_rows;
-            const std::int64_t in_col = col % tiles.shape.tile_cols;
-            if (tile == nullptr || in_row >= tile->rows() || in_col >= tile->cols()) continue;
-            values[std::size_t((row - what.rect.first_row) * cols + col - what.rect.first_col)] =
-                shown_value(*tile, what.quantity, in_row, in_col);
-        }
-    }
-    std::string text = npy_header(rows, cols);
+    std::string text = npy_header(rect.last_row - rect.first_row, rect.last_col - rect.first_col);
     text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     return text;
 }
 
 /// Whether every captured tile of the rectangle is there.
-bool is_whole(const App& app, const DetailTiles& tiles, const PendingExport& what) {
+bool is_whole(const App& app, const DetailTiles& tiles) {
     for (std::int64_t down = 0; down < tiles.down; ++down) {
         for (std::int64_t across = 0; across < tiles.across; ++across) {
             if (tiles.tiles[std::size_t(down * tiles.across + across)] != nullptr) continue;
             const PlaceInTile place =
-                place_in_tile(app.problem(), what.plane, (tiles.first_down + down) * tiles.shape.tile_rows,
+                place_in_tile(app.problem(), tiles.plane, (tiles.first_down + down) * tiles.shape.tile_rows,
                               (tiles.first_across + across) * tiles.shape.tile_cols);
-            if (app.document->recording->has_tile(what.plane.stage, place.tile)) return false;
+            if (app.document->recording->has_tile(tiles.plane.stage, place.tile)) return false;
         }
     }
     return true;
+}
+
+/// What is to be written, row by row; nullopt until it is there.
+std::optional<std::vector<float>> values_in(App& app, const Plane& plane, Quantity quantity,
+                                            const Rect& rect) {
+    const DetailTiles tiles = app.session.request_detail(plane, quantity, rect);
+    if (!is_whole(app, tiles)) return std::nullopt;
+    std::vector<float> values;
+    for (std::int64_t row = rect.first_row; row < rect.last_row; ++row) {
+        for (std::int64_t col = rect.first_col; col < rect.last_col; ++col) {
+            const DetailTile* tile = tiles.at(row, col);
+            const std::int64_t in_row = row % tiles.shape.tile_rows;
+            const std::int64_t in_col = col % tiles.shape.tile_cols;
+            const bool is_there = tile != nullptr && in_row < tile->rows() && in_col < tile->cols();
+            values.push_back(is_there ? shown_value(*tile, quantity, in_row, in_col)
+                                      : std::numeric_limits<float>::quiet_NaN());
+        }
+    }
+    return values;
+}
+
+std::optional<std::vector<float>> values_in(App& app, const SheetPart& part, Quantity quantity, const Rect&) {
+    const auto known = app.session.request_values(app.declared.generation, part.of);
+    if (known == nullptr) return std::nullopt;
+    std::vector<float> values;
+    for (std::int64_t row = part.elements.first_row; row < part.elements.last_row; ++row)
+        for (std::int64_t col = part.elements.first_col; col < part.elements.last_col; ++col)
+            values.push_back(shown_value(known->at(part.sheet, row, col), quantity, known->dtype));
+    return values;
+}
+
+/// Why the selection cannot be written; empty where it can.
+std::string why_no_export(App& app) {
+    if (app.shows_declared()) {
+        const auto values =
+            app.session.request_values(app.declared.generation, {app.declared.stage, app.view.against});
+        return values == nullptr ? "" : values->refused;
+    }
+    const bool of_replay = quantity_info(app.view.quantity).against == Reference::replay;
+    return of_replay ? why_no_replay(app, app.view.stage) : "";
 }
 
 void ask_for_panel(App& app, const std::string& panel) {
@@ -149,7 +191,6 @@ Image part_of(const Image& window, const Box& box, double scale) {
 }
 
 void export_selection(App& app) {
-    const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
     const Rect rect = selected_rect(app);
     const std::int64_t elements = (rect.last_row - rect.first_row) * (rect.last_col - rect.first_col);
     if (elements > most_elements) {
@@ -157,28 +198,31 @@ void export_selection(App& app) {
                                  elements, most_elements);
         return;
     }
-    const std::string why =
-        quantity_info(app.view.quantity).against == Reference::replay ? why_no_replay(app, plane.stage) : "";
+    const std::string why = why_no_export(app);
     if (!why.empty()) {
         app.notice = why;
         return;
     }
-    app.npy = PendingExport{plane, against(app.view.against, app.view.quantity), rect, free_name("npy")};
+    app.npy = PendingExport{{}, shown_quantity(app), rect, free_name("npy")};
+    if (app.shows_declared())
+        app.npy->of = selected_part(app);
+    else
+        app.npy->of = plane_at(app.problem(), app.view.cursor, app.view.stage);
     app.notice = "waiting for the values of the selection";
 }
 
 void serve_exports(App& app) {
     if (!app.npy) return;
-    const DetailTiles tiles = app.session.request_detail(app.npy->plane, app.npy->quantity, app.npy->rect);
-    if (!is_whole(app, tiles, *app.npy)) return;
+    const auto [of, quantity, rect, path] = *app.npy;
+    const auto values =
+        std::visit([&](const auto& place) { return values_in(app, place, quantity, rect); }, of);
+    if (!values) return;
     try {
-        OutputFile file(app.npy->path);
-        file.write(npy_of(tiles, *app.npy));
+        OutputFile file(path);
+        file.write(npy_of(*values, rect));
         file.commit();
-        app.notice =
-            fmt::format("wrote {} of rows {}-{}, columns {}-{} to {}", quantity_info(app.npy->quantity).name,
-                        app.npy->rect.first_row, app.npy->rect.last_row - 1, app.npy->rect.first_col,
-                        app.npy->rect.last_col - 1, app.npy->path);
+        app.notice = fmt::format("wrote {} of rows {}-{}, columns {}-{} to {}", quantity_info(quantity).name,
+                                 rect.first_row, rect.last_row - 1, rect.first_col, rect.last_col - 1, path);
     } catch (const std::exception& error) {
         app.notice = one_line(error.what());
     }

@@ -7,6 +7,7 @@
 
 #include "dump/schema/text.h"
 #include "viewer/state/app.h"
+#include "viewer/state/selection.h"
 
 namespace tilescope::viewer {
 
@@ -53,7 +54,7 @@ std::vector<std::filesystem::path> source_folders(const App& app) {
     if (!app.source.folder.empty()) return {app.source.folder};
     std::vector<std::filesystem::path> folders;
     std::error_code error;
-    const std::filesystem::path recording = std::filesystem::absolute(app.document->path, error);
+    const std::filesystem::path recording = std::filesystem::absolute(shown_document(app).path, error);
     if (!error) add_with_those_above(folders, recording.parent_path());
     const std::filesystem::path here = std::filesystem::current_path(error);
     if (!error) add_with_those_above(folders, here);
@@ -75,15 +76,17 @@ SourceText find_source(const std::vector<std::filesystem::path>& folders, const 
 
 std::vector<SourceLine> shown_hooks(const App& app) {
     std::vector<SourceLine> hooks =
-        app.document->recording->capture().stages[std::size_t(app.view.stage)].hooks;
+        app.shows_declared() ? app.declared.kernel().recorded.stored.hooks(app.declared.stage)
+                             : app.document->recording->capture().stages[std::size_t(app.view.stage)].hooks;
     std::ranges::sort(hooks, {}, [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
     return hooks;
 }
 
 const SourceText& source_of(App& app, const SourceLine& hook) {
     SourceView& source = app.source;
-    if (source.text.named != hook.file || source.beside != app.document->path) {
-        source.beside = app.document->path;
+    const std::string& path = shown_document(app).path;
+    if (source.text.named != hook.file || source.beside != path) {
+        source.beside = path;
         source.text = find_source(source_folders(app), hook.file);
         source.scrolled_to = 0;
     }

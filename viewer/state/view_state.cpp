@@ -227,7 +227,8 @@ void reveal(AxisRange& range, double place, const AxisExtent& axis) {
     const double margin = std::min(range.size / 8, 8.0);
     if (place < range.first + margin) range.first = place - margin;
     if (place + 1 > range.last() - margin) range.first = place + 1 + margin - range.size;
-    if (range.size >= axis.length) range.first = std::max(range.first, 0.0);
+    // One that fits is seen whole.
+    if (range.size >= axis.length) range.first = 0;
     limit(range, axis);
 }
 
