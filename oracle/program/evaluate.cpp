@@ -89,7 +89,7 @@ class Evaluation {
         std::int64_t count = 1;
         for (std::size_t i = 0; i < independent_.size(); ++i) count *= tiles_along(i);
         // Of what is not shown nothing has to wait.
-        const std::int64_t waiting = options_.shows_stored_alone ? 8 * at_once : at_once;
+        const std::int64_t waiting = options_.shown != nullptr ? 8 * at_once : at_once;
         for (std::int64_t first = 0; first < count; first += waiting)
             for (const auto& part : made(first, std::min(waiting, count - first))) part->finish();
         release_kept_memory();

@@ -62,8 +62,8 @@ struct ProgramOptions {
     bool from_inputs = false;
     /// Where something is wrong judge_program() judges end to end as well.
     bool tells_inherited = false;
-    /// Tiles of stages that were not stored are not shown.
-    bool shows_stored_alone = false;
+    /// Tiles of other stages than these are not shown; null: all are.
+    const StoredTiles* shown = nullptr;
     /// Elements that a search for mistakes computes at most: about ten seconds of one core.
     std::int64_t searched_elements = 300'000'000;
     /// The search tells what explains a part of what is wrong, where nothing explains all of it.

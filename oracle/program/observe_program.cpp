@@ -126,11 +126,12 @@ class Observer {
 /// Holds the tiles of one part against what was stored, and keeps those that do not match wholly.
 class HeldPart final : public PartObserver {
  public:
-    HeldPart(const ProgramCall& call, const StoredTiles& stored, const ObserveProgramTile& observe,
+    HeldPart(const ProgramCall& call, const StoredTiles& stored, const ProgramOptions& options,
+             const ObserveProgramTile& observe,
              const std::function<void(const MatchingProgramTile&)>& observe_matching)
         : stored_(stored), observe_(observe), observe_matching_(observe_matching) {
         for (const ProgramArray& array : call.program.arrays)
-            left_out_.emplace_back(call.program, array, false);
+            left_out_.emplace_back(call.program, array, options.from_inputs);
     }
 
     void take(const ProgramTile& tile, ExpectedTile expected) override {
@@ -203,10 +204,10 @@ void observe_program(const ProgramCall& call, const StoredTiles& stored, Program
 void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
                      const ObserveProgramTile& observe,
                      const std::function<void(const MatchingProgramTile&)>& observe_matching) {
-    options.stored = &stored;
-    options.shows_stored_alone = true;
+    options.stored = options.from_inputs ? nullptr : &stored;
+    options.shown = &stored;
     const std::function<std::unique_ptr<PartObserver>()> make = [&] {
-        return std::make_unique<HeldPart>(call, stored, observe, observe_matching);
+        return std::make_unique<HeldPart>(call, stored, options, observe, observe_matching);
     };
     evaluate_program(call, options, make);
 }

@@ -35,7 +35,7 @@ struct MatchingProgramTile {
     double budget_used = 0;
 };
 
-/// Shows each tile of each stage that was stored. Those that match wholly are shown as one. Not end to end.
+/// Shows each tile of each stage that was stored. Those that match wholly are shown as one.
 void observe_program(const ProgramCall& call, const StoredTiles& stored, ProgramOptions options,
                      const ObserveProgramTile& observe,
                      const std::function<void(const MatchingProgramTile&)>& observe_matching);

@@ -143,7 +143,7 @@ void judge_end_to_end(const ProgramCall& call, const StoredTiles& stored, Progra
     std::vector<ProgramTally> whole = tallies_for(call, false);
     std::vector<std::int64_t> inherited(whole.size());
     options.from_inputs = true;
-    observe_program(call, stored, std::move(options), [&](const ObservedProgramTile& observed) {
+    const auto take = [&](const ObservedProgramTile& observed) {
         const auto stage = std::size_t(observed.tile.stage);
         whole[stage].take(observed);
         for (std::size_t i = 0; i < observed.findings.size(); ++i) {
@@ -152,6 +152,9 @@ void judge_end_to_end(const ProgramCall& call, const StoredTiles& stored, Progra
                 observed.findings[i] == ProgramFinding::outside && !nobody_wrote(observed.got[i]);
             if (is_wrong && !local[stage].was_outside(observed.tile, i)) ++inherited[stage];
         }
+    };
+    observe_program(call, stored, std::move(options), take, [&](const MatchingProgramTile& matching) {
+        whole[std::size_t(matching.stage)].take(matching);
     });
     report.first_wrong_end_to_end = first_wrong_of(call.program, whole);
     for (StageVerdict& verdict : report.stages) {

@@ -333,8 +333,7 @@ void TileRun::show_stored(int number, const AxisRanges& ranges, std::int64_t blo
 
 /// Shows what is expected, and goes on from what the kernel stored.
 void TileRun::settle(int number, const AxisRanges& ranges, std::int64_t block, Numbers& numbers) const {
-    const bool is_stored = options_.stored != nullptr && options_.stored->has(number);
-    if (!is_stored && options_.shows_stored_alone) return;
+    if (options_.shown != nullptr && !options_.shown->has(number)) return;
     const OwnOrder order = own_order(program_, number, ranges, block);
     Numbers got = laid_out(numbers, order.axes, order.extents);
     if (forgets_ && !is_read(program_, number))

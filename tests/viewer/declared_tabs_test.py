@@ -86,6 +86,17 @@ class EndToEnd(TileViewCase):
         self.play([path], "wait", *go_to("y:1,7,3"), f"expect expected\n{begin_of(y[FIRST] + 1)}", "key I", "wait", f"expect end to end\n{begin_of(y[FIRST])}",
                   "expect expected end to end, linear")
 
+    def test_within_what_rounding_may_do_from_the_inputs_on(self):
+        """Three ulps off are wrong for a sum that is known, and nothing for one that may be off by more."""
+        text = "axes i: n; k: depth\ninput x[i, k]\nstage t[i] = sum(k: x)\nstage y[i] = t * 0.3\noutput y"
+        x = np.random.default_rng(3).normal(0, 1e4, (8, 4096)).astype(np.float32)
+        t = x.sum(axis=1, dtype=np.float64).astype(np.float32)
+        y = t * np.float32(0.3)
+        y[5] += 3 * np.spacing(y[5])
+        path = write(self.folder / "run.h5", dict(t=t, y=y), dict(x=x), text, step=None)
+        self.play([path], "wait", "expect t right\ny guilty\n", "expect end to end nothing is wrong", "expect finding\noutside", "key I", "wait",
+                  "expect finding\nmatch")
+
     def test_healthy(self):
         inputs, acc = computed()
         path = write(self.folder / "run.h5", stages_of(acc), inputs)

@@ -167,6 +167,8 @@ std::vector<CardLine> declared_lines(const App& app) {
         lines.push_back({mistakes.front().evidence, colours::dim, true, true});
     }
     if (is_wrong) lines.push_back({verdict, colours::dim, false, true});
+    if (is_wrong && kernel.report().first_wrong_end_to_end != kernel.report().first_wrong)
+        lines.push_back({end_to_end_line(kernel.program(), kernel.report()), colours::dim, true, true});
     return lines;
 }
 

@@ -138,8 +138,11 @@ float states_height(const App& app) {
     // What is above it stays higher than it is.
     const bool is_low = ImGui::GetIO().DisplaySize.y < 46 * ImGui::GetFontSize();
     if (!app.settings.history || is_low || !state_behind(app)) return 0;
+    const std::vector<StageVerdict>& verdicts = app.declared.kernel().report().stages;
+    const auto verdict = std::ranges::find(verdicts, *state_behind(app), &StageVerdict::stage);
+    const bool inherits = verdict != verdicts.end() && verdict->inherited > 0;
     return 2 * ImGui::GetStyle().WindowPadding.y + ImGui::GetStyle().ScrollbarSize +
-           float(state_rows.size() + 2) *
+           float(state_rows.size() + (inherits ? 2 : 1)) *
                (ImGui::GetTextLineHeightWithSpacing() + ImGui::GetStyle().CellPadding.y);
 }
 
