@@ -90,6 +90,17 @@ TEST(ViewRanges, StagesOfOneAxisMoveTogether) {
     EXPECT_DOUBLE_EQ(ranges.view(problem, Stage::acc).cols, 48);
 }
 
+TEST(Reveal, LeavesAnAxisThatFitsWhole) {
+    for (const double place : {0.0, 20.0, 39.0}) {
+        AxisRange whole{0, 40};
+        reveal(whole, place, {40, 40});
+        EXPECT_EQ(whole.first, 0) << place;
+    }
+    AxisRange part{0, 20};
+    reveal(part, 39, {40, 40});
+    EXPECT_GE(part.last(), 40);
+}
+
 TEST(ViewRanges, CentreOnAnElementInTheMiddle) {
     const Problem problem = small_problem();
     ViewRanges ranges;
