@@ -270,7 +270,8 @@ std::string found_text(const Program& program, const ProgramReport& report, cons
 std::string report_text(const ProgramCall& call, const ProgramReport& report, const FoundMistakes& found) {
     const Program& program = call.program;
     const bool some_not_judged = is_judged_in_part(report);
-    const bool some_inherited = std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.inherited > 0; });
+    const bool some_inherited =
+        std::ranges::any_of(report.stages, [](const StageVerdict& v) { return v.inherited > 0; });
     const auto rare = [&](const auto& not_judged, const auto& inherited) {
         return (some_not_judged ? fmt::format(" {:>10}", not_judged) : "") +
                (some_inherited ? fmt::format(" {:>10}", inherited) : "");
