@@ -29,16 +29,6 @@ struct ProgramSelection {
     std::optional<std::vector<std::string>> stages{};
 };
 
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    for (std::size_t end = 0; end != std::string_view::npos;) {
-        end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end != std::string_view::npos) text.remove_prefix(end + 1);
-    }
-    return parts;
-}
-
 /// How many blocks an axis has, or indices where it is not cut.
 std::int64_t blocks_or_indices(const ProgramCall& call, int axis) {
     const bool is_cut = call.program.axes[std::size_t(axis)].block >= 0;
@@ -81,7 +71,7 @@ int axis_named(const Program& program, std::string_view name) {
 ProgramSelection parse_selection(const ProgramCall& call, std::string_view text) {
     ProgramSelection selection;
     if (text.empty()) return selection;
-    for (const std::string_view clause : parts_of(text, ':')) {
+    for (const std::string_view clause : split(text, ':')) {
         const std::size_t equals = clause.find('=');
         if (equals == std::string_view::npos)
             throw Error("'" + shortened(clause) + "' has no '='", selection_place, selection_grammar);
@@ -91,7 +81,7 @@ ProgramSelection parse_selection(const ProgramCall& call, std::string_view text)
         if (key == "stage") {
             is_new = !selection.stages;
             selection.stages.emplace();
-            for (const std::string_view name : parts_of(value, ',')) selection.stages->emplace_back(name);
+            for (const std::string_view name : split(value, ',')) selection.stages->emplace_back(name);
         } else {
             const int axis = axis_named(call.program, key);
             is_new = selection.axes.emplace(axis, range_of(call, axis, value, clause)).second;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dump/schema/selection.h"
+#include "dump/schema/text.h"
 
 namespace tilescope {
 
@@ -57,23 +58,6 @@ struct Known {
     bool leaves(std::string_view name) const { return !own(name) && others(name); }
 };
 
-std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    for (std::size_t end = 0; end != std::string_view::npos;) {
-        end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end != std::string_view::npos) text.remove_prefix(end + 1);
-    }
-    return parts;
-}
-
-std::string joined(const std::vector<std::string>& parts, char separator) {
-    std::string text;
-    for (std::size_t i = 0; i < parts.size(); ++i)
-        text += (i > 0 ? std::string(1, separator) : "") + parts[i];
-    return text;
-}
-
 /// The clause without stages of others; nullopt where it is about others alone.
 std::optional<std::string> part_of_clause(std::string_view clause, const Known& of_axes,
                                           const Known& of_stages) {
@@ -82,20 +66,20 @@ std::optional<std::string> part_of_clause(std::string_view clause, const Known& 
     if (equals == std::string_view::npos) return std::string(clause);
     if (key != "stage") return of_axes.leaves(key) ? std::nullopt : std::optional(std::string(clause));
     std::vector<std::string> names;
-    for (const std::string_view name : pieces_of(clause.substr(equals + 1), ','))
+    for (const std::string_view name : split(clause.substr(equals + 1), ','))
         if (!of_stages.leaves(name)) names.emplace_back(name);
-    return names.empty() ? std::nullopt : std::optional("stage=" + joined(names, ','));
+    return names.empty() ? std::nullopt : std::optional("stage=" + joined(names, ","));
 }
 
 std::string part_of(std::string_view selection, const Known& of_axes, const Known& of_stages) {
-    const std::vector<std::string_view> clauses = pieces_of(selection, ':');
+    const std::vector<std::string_view> clauses = split(selection, ':');
     // An empty clause is none, whatever is left beside it.
     if (std::ranges::find(clauses, std::string_view()) != clauses.end()) return std::string(selection);
     std::vector<std::string> own;
     for (const std::string_view clause : clauses)
         if (const std::optional<std::string> part = part_of_clause(clause, of_axes, of_stages))
             own.push_back(*part);
-    return joined(own, ':');
+    return joined(own, ":");
 }
 
 }  // namespace

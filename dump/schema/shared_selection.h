@@ -9,9 +9,9 @@
 
 namespace tilescope {
 
-/// TILESCOPE_SELECT is for all kernels that a process records. Each takes the clauses and stages that it has, and leaves alone what
-/// another one has: attention's coordinates and stages, and the axes and stages of kernels that were declared so far. What nobody has stays,
-/// so that it is refused.
+// TILESCOPE_SELECT is for all kernels that a process records. Each takes the clauses and stages that it has, and leaves alone what
+// another one has: attention's coordinates and stages, and the axes and stages of kernels that were declared so far. What nobody has stays,
+// so that it is refused.
 
 /// From here on these axes and stages are somebody's. May be called by several threads.
 void share_names(const Program& program);

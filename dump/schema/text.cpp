@@ -99,11 +99,21 @@ std::string shortened(std::string_view text, std::size_t longest) {
     return shown(text, longest, false);
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> pieces;
+    for (;;) {
+        const std::size_t end = text.find(separator);
+        pieces.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return pieces;
+        text.remove_prefix(end + 1);
+    }
+}
+
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
     std::string text;
-    for (const std::string& word : words) {
-        if (!text.empty()) text += between;
-        text += word;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i > 0) text += between;
+        text += words[i];
     }
     return text;
 }

@@ -17,6 +17,9 @@ std::string one_line(std::string_view text);
 /// The same, cut after about `longest` bytes.
 std::string shortened(std::string_view text, std::size_t longest = 200);
 
+/// The pieces between each two of the separators, one more than there are; some may be empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
 /// The words with `between` between each two of them.
 std::string joined(const std::vector<std::string>& words, std::string_view between);
 

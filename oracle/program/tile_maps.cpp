@@ -37,7 +37,7 @@ struct Rows {
     bool are_of_tile = false;
 };
 
-/// The row and the column of an element, counted within its tile.
+/// The row and the column where an element is read, counted within its tile.
 struct TilePlace {
     Expr row;
     Expr col;
@@ -68,10 +68,10 @@ class TileMaps {
 
     void offer() {
         const std::int64_t cols = samples_.range_of(of_, first_ + 1, of_.samples.front().part).count;
-        offer(Rows{cols, cols, false});
+        offer_maps(Rows{cols, cols, false});
         const std::int64_t block = block_of(1);
         if (!is_cut(1) || block < 2 || block >= cols) return;
-        for (const std::int64_t pad : pads) offer(Rows{block + pad, block, true});
+        for (const std::int64_t pad : pads) offer_maps(Rows{block + pad, block, true});
     }
 
  private:
@@ -84,16 +84,16 @@ class TileMaps {
         return sample.at[std::size_t(axes_[k])] - origin(sample, k);
     }
 
-    void offer(const Rows& rows) {
+    void offer_maps(const Rows& rows) {
         if (rows.ld < 2) return;
         const std::vector<AddressSample> wrong = addresses(rows);
         for (const AddressMap& map : find_address_maps(wrong, rows.ld, tile_axes, most_expressions)) {
             if (!map.has_rows()) {
-                offer(rows, {Expr(0), map.index.parts[0], 0});
+                offer_place(rows, {Expr(0), map.index.parts[0], 0});
                 continue;
             }
             TilePlace place{map.index.parts[0], map.index.parts[1]};
-            offer(rows, place);
+            offer_place(rows, place);
             // Behind the end of a row the next one begins.
             std::int64_t least = 0;
             std::int64_t most = 0;
@@ -104,7 +104,7 @@ class TileMaps {
             }
             if (least == 0 && most < rows.ld) continue;
             place.turns_from = (rows.ld - 1 - least) / rows.ld;
-            offer(rows, place);
+            offer_place(rows, place);
         }
     }
 
@@ -168,7 +168,7 @@ class TileMaps {
     }
 
     /// Behind the rows of a tile another one stands, as in an array, or nobody knows what.
-    void offer(const Rows& rows, const TilePlace& place) {
+    void offer_place(const Rows& rows, const TilePlace& place) {
         // In places that were not looked at as well.
         OpenEnds ends{};
         for (std::int64_t row = 0; row < block_of(0); ++row) {
@@ -182,13 +182,13 @@ class TileMaps {
             }
         }
         if (!rows.are_of_tile) {
-            offer(rows, place, {});
+            offer_read(rows, place, {});
             ends[1] = {};
         }
-        if (rows.are_of_tile || ends[0].below || ends[0].above) offer(rows, place, ends);
+        if (rows.are_of_tile || ends[0].below || ends[0].above) offer_read(rows, place, ends);
     }
 
-    void offer(const Rows& rows, const TilePlace& place, const OpenEnds& ends) {
+    void offer_read(const Rows& rows, const TilePlace& place, const OpenEnds& ends) {
         const std::optional<std::array<int, 2>> nodes = nodes_of(rows, place, ends);
         if (!nodes) return;
         std::vector<double> values;
@@ -206,6 +206,7 @@ class TileMaps {
         const double bits = bits_of_tile_map + bits_of_expression(place.row) + bits_of_expression(place.col) +
                             (place.turns_from ? bits_of_end : 0) + (is_open(ends) ? bits_of_end : 0) +
                             (rows.are_of_tile ? bits_of_end : 0) + (rows.ld > rows.width ? bits_of_pad : 0);
+        ProgramBuilder& build = offers_.build();
         bool is_offered = false;
         // Guarded loads leave 0 behind the array, and masks -inf.
         for (const double number : {0.0, -HUGE_VAL}) {
@@ -215,11 +216,9 @@ class TileMaps {
                 if (!is_number_of(behind[k], number)) continue;
                 for (const std::size_t i : behind[k]) with[i] = number;
                 const int extent = offers_.program().axes[std::size_t(axes_[k])].extent;
-                ProgramBuilder& build = offers_.build();
                 is_inside = build.both(is_inside, build.of_two(ProgramOp::less, (*nodes)[k], extent));
             }
             if (is_inside < 0) continue;
-            ProgramBuilder& build = offers_.build();
             offers_.offer(of_, build.chosen(instead, is_inside, build.real(number)), with, bits + bits_of_end,
                           "index");
             is_offered = true;
@@ -237,7 +236,7 @@ class TileMaps {
         return index;
     }
 
-    /// The last row of the array, or its last column.
+    /// Whether the row, or the column, is behind the last one of the array.
     bool is_behind(const ElementIndices& index, std::size_t k) const {
         return index[first_ + k] >= samples_.call().extents[std::size_t(axes_[k])];
     }
@@ -289,26 +288,25 @@ class TileMaps {
             turned = build.moved(build.of_two(ProgramOp::quotient, from, ld), -*place.turns_from);
             within[1] = build.of_two(ProgramOp::rest, from, ld);
         }
-        std::array<int, 2> nodes{};
+        const auto with_turns = [&](int row) {
+            return turned < 0 ? row : build.of_two(ProgramOp::plus, row, turned);
+        };
+        within[0] = turned >= 0 && place.row == Expr(0) ? turned : with_turns(within[0]);
+        std::array<int, 2> nodes{from_first_of_tile(0, within[0]), from_first_of_tile(1, within[1])};
+        if (place.row == Expr(tile_axes.down)) nodes[0] = with_turns(build.axis(axes_[0]));
         for (std::size_t k = 0; k < 2; ++k) {
-            const bool turns = k == 0 && turned >= 0;
-            const auto beside = [&](int number) {
-                return turns ? build.of_two(ProgramOp::plus, number, turned) : number;
-            };
-            const bool is_own = k == 0 && place.row == Expr(tile_axes.down);
-            if (turns && place.row == Expr(0))
-                within[k] = turned;
-            else
-                within[k] = beside(within[k]);
-            nodes[k] = is_own ? beside(build.axis(axes_[k])) : from_first_of_tile(k, within[k]);
-            const int block = offers_.program().axes[std::size_t(axes_[k])].block;
-            int is_there = -1;
-            if (ends[k].below) is_there = build.of_two(ProgramOp::at_least, within[k], build.whole(0));
-            if (ends[k].above)
-                is_there = build.both(is_there, build.of_two(ProgramOp::less, within[k], block));
+            const int is_there = within_sides(k, within[k], ends[k]);
             if (is_there >= 0) nodes[k] = build.chosen(nodes[k], is_there, build.whole(-1));
         }
         return nodes;
+    }
+
+    /// That an index which is counted within its tile is on none of these sides; -1: there are none.
+    int within_sides(std::size_t k, int within, const OpenSides& sides) {
+        ProgramBuilder& build = offers_.build();
+        const int block = offers_.program().axes[std::size_t(axes_[k])].block;
+        return build.both(sides.below ? build.of_two(ProgramOp::at_least, within, build.whole(0)) : -1,
+                          sides.above ? build.of_two(ProgramOp::less, within, block) : -1);
     }
 
     int from_first_of_tile(std::size_t k, int within) {

@@ -6,7 +6,7 @@ usage: program_end_to_end_test.py TILE_DIFF
 import numpy as np
 
 import small_dump
-from small_program import COLS, ROWS, STEP, computed, write
+from small_program import COLS, ROWS, STEP, computed, off_by_three_ulps, write
 from tile_diff_case import TileDiffCase, main
 
 AT = (7, 3)
@@ -73,13 +73,8 @@ class EndToEnd(TileDiffCase):
         self.assertEqual(self.found(), dict(acc=("first wrong", 2, 1, 0), y=("wrong", ROWS * COLS, ROWS * COLS, 0)))
 
     def test_within_what_rounding_may_do_from_the_inputs_on(self):
-        """The sum of large numbers may be off by far more than what is made of it."""
-        text = "axes i: n; k: depth\ninput x[i, k]\nstage t[i] = sum(k: x)\nstage y[i] = t * 0.3\noutput y"
-        x = np.random.default_rng(3).normal(0, 1e4, (8, 4096)).astype(np.float32)
-        t = x.sum(axis=1, dtype=np.float64).astype(np.float32)
-        y = t * np.float32(0.3)
-        y[5] += 3 * np.spacing(y[5])
-        write(self.file, dict(x=x), dict(t=t, y=y), text, {})
+        text, inputs, stages = off_by_three_ulps()
+        write(self.file, inputs, stages, text, {})
         self.assertEqual(self.found(), dict(t=("ok", 0, 0, 0), y=("first wrong", 1, 0, 0)))
         report, _ = self.stages()
         self.assertEqual((report["first_wrong"], report["first_wrong_end_to_end"]), ("y", None))

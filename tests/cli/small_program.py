@@ -29,6 +29,16 @@ def computed(added=0):
     return dict(a=a, w=w, c=c), dict(acc=acc, y=(acc[-1] * c + np.float32(added)).astype(np.float16))
 
 
+def off_by_three_ulps():
+    """The sum of large numbers may be off by far more than what is made of it: text, inputs and stages, of which y[5] is wrong by itself."""
+    text = "axes i: n; k: depth\ninput x[i, k]\nstage t[i] = sum(k: x)\nstage y[i] = t * 0.3\noutput y"
+    x = np.random.default_rng(3).normal(0, 1e4, (8, 4096)).astype(np.float32)
+    t = x.sum(axis=1, dtype=np.float64).astype(np.float32)
+    y = t * np.float32(0.3)
+    y[5] += 3 * np.spacing(y[5])
+    return text, dict(x=x), dict(t=t, y=y)
+
+
 def write(path, inputs, stages, text=TEXT, sizes=None):
     with h5py.File(path, "w") as f:
         f.attrs.update(format="tilescope", format_version=1, kernel="gemm")

@@ -9,6 +9,7 @@ import subprocess
 import h5py
 import numpy as np
 from declared_kernel import BATCH, COLS, FIRST, ROWS, STEP, computed, stages_of, with_first_wrong, write
+from small_program import off_by_three_ulps
 from tile_view_case import SAMPLES, TILE_DIFF, TileViewCase, judged, main, middle
 
 #: From the tab of causes on.
@@ -88,12 +89,8 @@ class EndToEnd(TileViewCase):
 
     def test_within_what_rounding_may_do_from_the_inputs_on(self):
         """Three ulps off are wrong for a sum that is known, and nothing for one that may be off by more."""
-        text = "axes i: n; k: depth\ninput x[i, k]\nstage t[i] = sum(k: x)\nstage y[i] = t * 0.3\noutput y"
-        x = np.random.default_rng(3).normal(0, 1e4, (8, 4096)).astype(np.float32)
-        t = x.sum(axis=1, dtype=np.float64).astype(np.float32)
-        y = t * np.float32(0.3)
-        y[5] += 3 * np.spacing(y[5])
-        path = write(self.folder / "run.h5", dict(t=t, y=y), dict(x=x), text, step=None)
+        text, inputs, stages = off_by_three_ulps()
+        path = write(self.folder / "run.h5", stages, inputs, text, step=None)
         self.play([path], "wait", "expect t right\ny guilty\n", "expect end to end nothing is wrong", "expect finding\noutside", "key I", "wait",
                   "expect finding\nmatch")
 
