@@ -208,11 +208,11 @@ class TileMaps {
                             (rows.are_of_tile ? bits_of_end : 0) + (rows.ld > rows.width ? bits_of_pad : 0);
         ProgramBuilder& build = offers_.build();
         bool is_offered = false;
-        // Guarded loads leave 0 behind the array, and masks -inf.
+        // Guarded loads leave 0 behind the array, and masks -inf in columns of a stage; its rows there were computed of what nobody knows.
         for (const double number : {0.0, -HUGE_VAL}) {
             std::vector<double> with = values;
             int is_inside = -1;
-            for (std::size_t k = 0; k < 2; ++k) {
+            for (std::size_t k = is_of_stage() ? 1 : 0; k < 2; ++k) {
                 if (!is_number_of(behind[k], number)) continue;
                 for (const std::size_t i : behind[k]) with[i] = number;
                 const int extent = offers_.program().axes[std::size_t(axes_[k])].extent;
@@ -224,6 +224,11 @@ class TileMaps {
             is_offered = true;
         }
         if (!is_offered) offers_.offer(of_, instead, values, bits, "index");
+    }
+
+    bool is_of_stage() const {
+        const ProgramNode& node = offers_.program().node(of_.node);
+        return !samples_.is_read(of_) || offers_.program().array(node.what).is_stage;
     }
 
     static bool is_open(const OpenEnds& ends) {
