@@ -133,11 +133,11 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
 }
 
 /// Adds how much nearer a wrong element is to the replay than to what is right.
-void add_distance(const Observation& seen, double value, Eigen::Index i, Misfit& misfit) {
+void add_distance(const Observation& seen, double value, double error, Eigen::Index i, Misfit& misfit) {
     const double got = seen.got.data()[i];
     const double moved = std::abs(got - seen.expected.value.data()[i]);
     if (!std::isfinite(value) || !std::isfinite(moved)) return;
-    misfit.distance += std::abs(got - value) / moved;
+    misfit.distance += distance_from(value, error, got) / moved;
     ++misfit.distances;
 }
 
@@ -157,7 +157,8 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
         misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
-        if (wrong && (fit == Fit::sharp || fit == Fit::swallowed)) add_distance(seen, value, i, misfit);
+        if (wrong && (fit == Fit::sharp || fit == Fit::swallowed))
+            add_distance(seen, value, changed.error.data()[i], i, misfit);
         misfit.unexplained += wrong && fit == Fit::none;
         const bool is_in_bad_row = seen.bad_rows[std::size_t(i / seen.got.cols())];
         const auto count = [&](std::int64_t& bad_rows, std::int64_t& beside, std::int64_t& good_tiles) {

@@ -130,7 +130,9 @@ bool is_word(const Program& program, const ProgramNode& node, std::string_view w
             return word == "sum" || (word == "narrow" && (node.accumulation == Accumulation::fma_f16 ||
                                                           node.accumulation == Accumulation::fma_bf16));
         case ProgramOp::minus:
-            return word == "minus" && !node.is_whole;
+            // From the other end.
+            if (node.is_whole) return word == "^" && program.node(node.of[1]).op == ProgramOp::axis;
+            return word == "minus";
         case ProgramOp::rest:
             return word == "%" || (word == "%block" && is_within_block(program, node));
         case ProgramOp::masked:

@@ -97,9 +97,14 @@ std::vector<double> offsets_of_maximum(const Recording& recording, const Declare
     std::vector<double> numbers;
     if (guilty == Stage::m) {
         const std::optional<double> unit = unit_of_m(recording, as);
-        const double off = first.got - first.expected;
-        if (!unit || !std::isfinite(off)) return {};
-        const double rounding = first.tolerance + gamma(4, u_f32) * (std::abs(off) + std::abs(first.got));
+        const double from_middle = first.got - first.expected;
+        if (!unit || !std::isfinite(from_middle)) return {};
+        // A maximum that stays behind is one end of what it may be.
+        const bool stays_behind = as.units.m_stale_threshold > 0;
+        const double off =
+            stays_behind ? from_middle - std::copysign(first.tolerance, from_middle) : from_middle;
+        const double rounding = (stays_behind ? 0 : first.tolerance) +
+                                gamma(4, u_f32) * (std::abs(from_middle) + std::abs(first.got));
         numbers = round_numbers({(off - rounding) / *unit, (off + rounding) / *unit}, std::numbers::ln2);
     } else if (guilty >= Stage::p && guilty <= Stage::acc) {
         const Within ratio = times_expected(first);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -24,6 +25,18 @@ struct Estimate {
     /// value is possible, and it is judged. Empty: no such bound is known.
     Matrix spread{};
 };
+
+/// How far `got` is from an expected value. Where a kernel may choose within an interval, as of a maximum that stays behind, it takes
+/// one of the ends: from that, if it is there.
+inline double distance_from(double value, double error, double got) {
+    constexpr double least_interval = 0x1p-14;  // of the number; else it is no choice, but rounding
+    constexpr double most_off = 0x1p-10;        // of the interval, from its end
+    const double off = std::abs(got - value);
+    const double off_end = std::abs(off - error);
+    const bool is_at_end =
+        std::isfinite(error) && error > least_interval * std::abs(got) && off_end <= most_off * error;
+    return is_at_end ? off_end : off;
+}
 
 inline Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
     return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols), {}};

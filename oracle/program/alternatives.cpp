@@ -59,12 +59,42 @@ std::vector<ProgramOp> comparisons_like(ProgramOp op) {
     }
 }
 
+namespace {
+
+/// In the place of the index in its own block another number that the kernel has at hand; and the index with bits of that exchanged, as
+/// addresses in shared memory have them.
+void add_numbers_at_hand(ProgramBuilder& build, const Program& program, int index, const AxisSet& fixed,
+                         std::vector<Alternative>& all) {
+    const int own = program.axis_of(index);
+    if (own < 0) return;
+    const bool is_cut = program.axes[std::size_t(own)].block >= 0;
+    const int first =
+        is_cut ? build.of_two(ProgramOp::times, build.block_of(own), program.axes[std::size_t(own)].block)
+               : -1;
+    const auto add = [&](int number, double bits) {
+        all.push_back({is_cut ? build.of_two(ProgramOp::plus, first, number) : number, bits});
+    };
+    if (is_cut) add(build.block_of(own), 6);
+    for (std::size_t i = 0; i < program.axes.size(); ++i) {
+        if (!fixed[i] || int(i) == own) continue;
+        const bool is_other_cut = program.axes[i].block >= 0;
+        if (is_cut) add(is_other_cut ? build.within_block(int(i)) : build.axis(int(i)), 6);
+        if (is_other_cut) add(build.block_of(int(i)), 6);
+        const int low = build.of_two(ProgramOp::rest, build.axis(int(i)), build.whole(8));
+        all.push_back({build.of_two(ProgramOp::exclusive, index, low), 4});
+    }
+}
+
+}  // namespace
+
 std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& program, int index,
                                       const AxisSet& fixed, int extent) {
     std::vector<Alternative> all{{build.whole(0)}};
+    add_numbers_at_hand(build, program, index, fixed, all);
     for (const std::int64_t by : {1, -1}) all.push_back({build.moved(index, by)});
     all.push_back({build.of_two(ProgramOp::larger, build.moved(index, -1), build.whole(0)), 1});
     if (extent >= 0) {
+        all.push_back({build.of_two(ProgramOp::minus, build.moved(extent, -1), index), 3});
         all.push_back({build.of_two(ProgramOp::smaller, build.moved(index, 1), build.moved(extent, -1)), 1});
         all.push_back({build.of_two(ProgramOp::smaller, index, build.moved(extent, -2)), 2});
         all.push_back({build.of_two(ProgramOp::rest, build.moved(index, 1), extent), 1});

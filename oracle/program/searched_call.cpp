@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "oracle/formula/estimate.h"
+
 namespace tilescope {
 
 namespace {
@@ -369,6 +371,13 @@ double evidence_of(double off, double error) {
     return std::isfinite(times) ? std::clamp(std::log2(times), 0.0, most) : most;
 }
 
+/// The same where the kernel has taken the end of an interval: few of its numbers are at one.
+double evidence_of_end(double got, Uncertain expected) {
+    const double off = distance_from(expected.value, expected.error, got);
+    const bool is_at_end = off < std::abs(got - expected.value);
+    return is_at_end ? evidence_of(expected.error, std::max(off, 4 * u_f32 * std::abs(got))) : 0;
+}
+
 /// What overflows and what is no number is so by many formulas; minus infinity is what masks leave.
 bool is_telling(double got) {
     return std::isfinite(got) || (std::isinf(got) && got < 0);
@@ -400,7 +409,9 @@ void look(const LookedElement& element, Uncertain expected, const std::optional<
         ++outcome.swallowed;
     } else if (is_right) {
         outcome.explained.push_back(&element);
-        if (is_telling(element.got)) outcome.evidence += evidence_of(element.off, expected.error);
+        if (is_telling(element.got))
+            outcome.evidence +=
+                std::max(evidence_of(element.off, expected.error), evidence_of_end(element.got, expected));
     } else {
         ++(is_open ? outcome.open : outcome.unexplained);
     }

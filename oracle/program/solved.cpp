@@ -18,6 +18,8 @@ constexpr std::int64_t most_effort_of_halves = 200'000'000;
 /// Blocks of a state that are looked at of each tile: that are right, and that are wrong.
 constexpr std::array<int, 2> most_blocks = {2, 4};
 constexpr double broken_share = 0.002;
+/// Of as many that are wrong; more of the right ones are looked at.
+constexpr double right_by_chance = 0.25;
 
 bool is_condition(ProgramOp op) {
     return op >= ProgramOp::less && op <= ProgramOp::opposite;
@@ -202,11 +204,18 @@ std::optional<RewriteOffers::Outcome> RewriteOffers::outcome_of(const NodeSample
     Outcome outcome;
     std::int64_t unexplained = 0;
     std::int64_t open = 0;  ///< beyond what is known
+    std::int64_t right_open = 0;
     std::int64_t broken = 0;
+    for (std::size_t i = 0; i < of.samples.size(); ++i) {
+        if (std::isnan(values[i])) ++(of.samples[i].is_wrong ? open : right_open);
+    }
+    // Of what nobody knows a number of a narrow type is right now and then.
+    const bool is_chance = double(right_open) <= right_by_chance * double(open);
     for (std::size_t i = 0; i < of.samples.size(); ++i) {
         const NodeSample& sample = of.samples[i];
         const bool agrees = sample.agrees(values[i]);
-        if (sample.is_wrong && !agrees) ++(std::isnan(values[i]) ? open : unexplained);
+        if (std::isnan(values[i]) && !sample.is_wrong && is_chance) continue;
+        if (sample.is_wrong && !agrees && !std::isnan(values[i])) ++unexplained;
         if (!sample.is_wrong && !agrees) ++broken;
         if (sample.is_wrong == agrees) outcome.places.push_back({sample.at, agrees});
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -23,9 +24,15 @@ constexpr std::int64_t most_of_array = 1 << 20;
 constexpr std::int64_t most_asked = 1024;
 constexpr std::size_t most_permuted = 4;
 constexpr std::ptrdiff_t most_sources = 16;
+/// Rows that are asked, and elements of a row.
+constexpr std::int64_t most_rows = 256;
+constexpr std::size_t fewest_of_row = 4;
+constexpr std::size_t most_of_row = 16;
+constexpr std::int64_t most_of_number = 4096;
 constexpr double bits_of_layout = 5;
 constexpr double bits_of_turn = 6;
 constexpr double bits_of_index = 2;
+constexpr double bits_of_distance = 4;
 
 /// Arrays of dimensions in another order, and numbers that are off by what an index
 /// makes of them.
@@ -53,21 +60,7 @@ class FlatReads {
         const std::vector<Vote> votes = shifts(order);
         if (std::ssize(votes) < fewest_places) return;
         ProgramBuilder& build = offers_.build();
-        for (const PlaceNumber& by : offers_.numbers_of(of_)) {
-            const std::optional<VotedIndices> table = voted(offers_.samples().call(), votes, by);
-            if (!table) continue;
-            for (const Expr& expr : expressions_of(*table)) {
-                const int shift = build.index(expr, [&](Coordinate) { return by.node(build); });
-                if (shift < 0) continue;
-                offer_flat(
-                    build.of_two(ProgramOp::plus, right, shift),
-                    [&](const NodeSample& sample) {
-                        return address_at(order, sample.index) +
-                               expr.at(voted_by, by.of(offers_.samples().call(), sample.at));
-                    },
-                    bits_of_layout + bits_of_expression(expr));
-            }
-        }
+        for (const PlaceNumber& by : offers_.numbers_of(of_)) offer_shifts(order, right, votes, by);
         offer_indices(votes);
         offer_sums(order, right, votes);
         // Around the end of the array.
@@ -83,6 +76,59 @@ class FlatReads {
     }
 
  private:
+    /// A distance in elements, and the node of it.
+    struct Distance {
+        std::int64_t elements = 1;
+        int node = -1;  ///< -1: it is 1
+    };
+
+    /// Of neighbours in each dimension, the farthest first.
+    std::vector<Distance> distances() {
+        ProgramBuilder& build = offers_.build();
+        std::vector<Distance> all{{}};
+        for (std::size_t k = input_.shape.size() - 1; k > 0; --k) {
+            const int said = build.extent_of(read_.what, k, read_.list[k]);
+            const int extent = said < 0 ? build.whole(input_.shape[k]) : said;
+            Distance next{all.back().elements * input_.shape[k], extent};
+            if (all.back().node >= 0) next.node = build.of_two(ProgramOp::times, extent, all.back().node);
+            if (next.elements > all.back().elements) all.push_back(next);
+        }
+        std::ranges::reverse(all);
+        return all;
+    }
+
+    /// All numbers of elements are off by what one number of the place makes of them.
+    void offer_shifts(const std::vector<std::size_t>& order, int right, const std::vector<Vote>& votes,
+                      const PlaceNumber& by) {
+        ProgramBuilder& build = offers_.build();
+        const ProgramCall& call = offers_.samples().call();
+        for (const Distance& distance : distances()) {
+            std::vector<Vote> in_distances;
+            for (const Vote& vote : votes) {
+                Vote& one = in_distances.emplace_back(Vote{vote.at, {}});
+                for (const std::int64_t shift : vote.indices)
+                    if (shift % distance.elements == 0) one.indices.push_back(shift / distance.elements);
+                if (one.indices.empty()) in_distances.pop_back();
+            }
+            if (10 * in_distances.size() < 9 * votes.size()) continue;
+            const std::optional<VotedIndices> table = voted(call, in_distances, by);
+            if (!table) continue;
+            for (const Expr& expr : expressions_of(*table)) {
+                int shift = build.index(expr, [&](Coordinate) { return by.node(build); });
+                if (shift < 0) continue;
+                if (distance.node >= 0) shift = build.of_two(ProgramOp::times, shift, distance.node);
+                offer_flat(
+                    build.of_two(ProgramOp::plus, right, shift),
+                    [&](const NodeSample& sample) {
+                        return address_at(order, sample.index) +
+                               distance.elements * expr.at(voted_by, by.of(call, sample.at));
+                    },
+                    bits_of_layout + bits_of_expression(expr) + (distance.node < 0 ? 0 : bits_of_distance));
+            }
+            return;
+        }
+    }
+
     /// The dimensions are as long in this order.
     bool has_shape_in(const std::vector<std::size_t>& order) const {
         for (std::size_t k = 0; k < order.size(); ++k)
@@ -223,10 +269,40 @@ class FlatReads {
         for (std::int64_t i = 0; i < size_of(input_); ++i) elements.push_back(element_of(input_, i));
         const ValueIndex where(std::move(elements));
         std::vector<Vote> votes;
+        std::int64_t asked = 0;
         SpreadChoice some(of_.wrong, most_asked);
         for (const NodeSample& sample : of_.samples) {
             if (!sample.is_wrong || !some.takes()) continue;
+            ++asked;
             Vote vote{sample.at, where.sources(sample.needed, sample.error, address_at(order, sample.index))};
+            if (!vote.indices.empty() && std::ssize(vote.indices) <= most_sources)
+                votes.push_back(std::move(vote));
+        }
+        return 4 * std::ssize(votes) < asked ? shifts_of_rows(order, where) : votes;
+    }
+
+    /// Of narrow types each number stands in many places, and a row of them in few.
+    std::vector<Vote> shifts_of_rows(const std::vector<std::size_t>& order, const ValueIndex& where) const {
+        std::map<std::vector<std::int32_t>, std::vector<const NodeSample*>> rows;
+        for (const NodeSample& sample : of_.samples) {
+            if (!sample.is_wrong) continue;
+            const auto first = sample.index.begin();
+            std::vector<const NodeSample*>& row =
+                rows[{first, first + std::ptrdiff_t(read_.list.size()) - 1}];
+            if (row.size() < most_of_row) row.push_back(&sample);
+        }
+        std::vector<Vote> votes;
+        SpreadChoice some(std::ssize(rows), most_rows);
+        for (const auto& [key, row] : rows) {
+            if (row.size() < fewest_of_row || !some.takes()) continue;
+            Vote vote{row.front()->at, {}};
+            for (const NodeSample* const sample : row) {
+                std::vector<std::int64_t> own = where.sources(
+                    sample->needed, sample->error, address_at(order, sample->index), most_of_number);
+                std::vector<std::int64_t> both;
+                std::ranges::set_intersection(vote.indices, own, std::back_inserter(both));
+                vote.indices = sample == row.front() ? std::move(own) : std::move(both);
+            }
             if (!vote.indices.empty() && std::ssize(vote.indices) <= most_sources)
                 votes.push_back(std::move(vote));
         }

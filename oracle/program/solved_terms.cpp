@@ -181,6 +181,27 @@ class PlacesOfFunction {
     std::vector<LabelledIndices> places_{};
 };
 
+/// What takes the place of a term, and the bits of a guard in it.
+struct TermInstead {
+    int node = -1;
+    double bits = 0;
+};
+
+/// The function of the term that is `node`. A maximum passes over what is no number, as what bits of an infinity may leave: it may have to
+/// stay what it was. None: it has no words.
+std::vector<TermInstead> instead_of(RewriteOffers& offers, ProgramOp op, int node, const Curve& curve,
+                                    double least, double most) {
+    ProgramBuilder& build = offers.build();
+    const std::optional<int> instead = curve_node(build, node, curve, least, most);
+    if (!instead) return {};
+    std::vector<TermInstead> all{{*instead, 0}};
+    const double hidden = op == ProgramOp::most ? -HUGE_VAL : HUGE_VAL;
+    if (op == ProgramOp::sum || !std::isnan(curve.of(hidden))) return all;
+    const int number = build.real(hidden);
+    all.push_back({build.chosen(*instead, build.of_two(ProgramOp::unequal, node, number), number), 2});
+    return all;
+}
+
 /// What so many of the results are that they are hardly terms.
 std::optional<double> commonest(const std::vector<SumSample>& samples) {
     std::map<double, std::int64_t> counts;
@@ -242,15 +263,16 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
         auto places = PlacesOfFunction(of, curve, op == ProgramOp::most).all();
         if (!places || places->empty()) return;
         ProgramBuilder& build = offers.build();
-        const auto instead = curve_node(build, term, curve, -HUGE_VAL, HUGE_VAL);
-        if (!instead) return;
-        // Where it is, or where it is not.
-        for (const auto& [here, elsewhere] : {std::pair(*instead, term), std::pair(term, *instead)}) {
-            const auto condition = find_condition(offers.samples().call(), build, *places, numbers);
-            if (condition)
-                offers.add(of.stage, term, build.chosen(here, condition->node, elsewhere),
-                           bits + condition->bits, slot);
-            for (LabelledIndices& place : *places) place.is_inside = !place.is_inside;
+        for (const TermInstead& instead : instead_of(offers, op, term, curve, -HUGE_VAL, HUGE_VAL)) {
+            // Where it is, or where it is not.
+            for (const auto& [here, elsewhere] :
+                 {std::pair(instead.node, term), std::pair(term, instead.node)}) {
+                const auto condition = find_condition(offers.samples().call(), build, *places, numbers);
+                if (condition)
+                    offers.add(of.stage, term, build.chosen(here, condition->node, elsewhere),
+                               bits + instead.bits + condition->bits, slot);
+                for (LabelledIndices& place : *places) place.is_inside = !place.is_inside;
+            }
         }
     };
     CurveRule none;
@@ -265,8 +287,12 @@ void offer_functions_in_places(RewriteOffers& offers, const SumSamples& of) {
     }
     if (const std::optional<double> number = commonest(of.samples)) {
         none.offset = *number;
-        const Curve constant = curve_of({}, none, "x");
-        offer(constant, bits_of_left_out + bits_of_curve(constant), "number");
+        // In the place of the term, or of what is beyond it.
+        const auto beyond = op == ProgramOp::most ? CurveDomain::Kind::above : CurveDomain::Kind::below;
+        for (const CurveDomain& domain : {CurveDomain(), CurveDomain{beyond, *number}}) {
+            const Curve constant = curve_of(domain, none, "x");
+            offer(constant, bits_of_left_out + bits_of_curve(constant), "number");
+        }
     }
 }
 
@@ -279,9 +305,10 @@ void offer_functions_of(RewriteOffers& offers, const SumSamples& of, int replace
     curves.insert(curves.end(), usual_curves().begin(), usual_curves().end());
     for (const Curve& curve : curves) {
         if (!terms.are_of(curve)) continue;
-        const auto instead = curve_node(offers.build(), node, curve, terms.least(), terms.most());
-        if (instead)
-            offers.add(of.stage, replaced, *instead, bits_of_left_out + bits_of_curve(curve), "function");
+        for (const TermInstead& instead :
+             instead_of(offers, offers.program().node(of.node).op, node, curve, terms.least(), terms.most()))
+            offers.add(of.stage, replaced, instead.node,
+                       bits_of_left_out + bits_of_curve(curve) + instead.bits, "function");
     }
 }
 

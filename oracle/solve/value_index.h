@@ -10,8 +10,12 @@ class ValueIndex {
  public:
     explicit ValueIndex(std::vector<double> values);
 
-    /// Addresses of values within `tolerance`, relative to `from`, ascending: the nearest, where the value is often.
-    std::vector<std::int64_t> sources(double value, double tolerance, std::int64_t from) const;
+    /// Values repeat in narrow types.
+    static constexpr std::int64_t most_sources = 48;
+
+    /// Addresses of values within `tolerance`, relative to `from`, ascending: the nearest, where there are more than `most`.
+    std::vector<std::int64_t> sources(double value, double tolerance, std::int64_t from,
+                                      std::int64_t most = most_sources) const;
 
     bool has(std::int64_t address) const { return address >= 0 && address < std::ssize(values_); }
     double at(std::int64_t address) const { return values_[std::size_t(address)]; }

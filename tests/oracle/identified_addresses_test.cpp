@@ -26,7 +26,7 @@ TEST(Identified, RowsOfAStagedTile) {
                   honest, Stage::v, [](std::int64_t x) { return x / 4 * 4; }, same)),
               "operand_addresses (v V[b, h / group, j / 4 * 4, e])");
     EXPECT_EQ(named(moved(honest, Stage::q, same, [](std::int64_t x) { return 15 - x; })),
-              "columns_permuted (q Q[b, h, i, d ^ 15])");
+              "columns_permuted (q Q[b, h, i, head_dim - 1 - d])");
 }
 
 /// The array of Q is read with rows of 20 elements where it has 16: what a row is counted from shows in all heads.
@@ -67,15 +67,15 @@ TEST(Identified, OneNumberOfAnIndex) {
         const std::int64_t flat = (tile.batch * problem.heads + 2 * tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + row) * problem.head_dim + d;
     };
-    EXPECT_EQ(
-        named_where(loaded_with(doubled)),
-        "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + 1536 * h]) where not "
-        "(b >= 1 and h >= 2)");
+    EXPECT_EQ(named_where(loaded_with(doubled)),
+              "operand_addresses (q Q.flat[((b * heads + h) * seqlen_q + i) * head_dim + d + h * (seqlen_q * "
+              "head_dim)]) where not (b >= 1 and h >= 2)");
     const auto of_block = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
     };
-    EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (q Q[b, h, 33 * (i / block_m), d])");
+    EXPECT_EQ(named(loaded_with(of_block)),
+              "operand_addresses (q Q[b, h, i / block_m * block_m + i / block_m, d])");
     const auto shorter = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return (flat + tile.q_block * (problem.block_m - 1) + row) * problem.head_dim + d;
