@@ -105,6 +105,7 @@ constexpr FormulaName names[] = {
     {"m_of_part_of_row", "m", "max", "?", "inf", "j"},
     {"m_of_part_of_row", "m", "max", "s", "[j]"},
     {"m_of_several_rows", "m", "", "1", "^~ *"},
+    {"m_of_several_rows", "m", "", "max", "^~ *"},
     {"sink_missing", "m", "from", "sink", "inf"},
     {"sink_missing", "l", "from", "?", "0"},
     {"sink_scaled", "m", "from sink", "1", "scale"},

@@ -192,104 +192,10 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
     return candidates;
 }
 
-/// Rows whose lanes are reduced together.
-struct RowGroup {
-    std::int64_t rows;
-    std::int64_t step;  ///< between them
-
-    std::int64_t first_of(std::int64_t row) const {
-        const std::int64_t all = rows * step;
-        return row / all * all + row % step;
-    }
-};
-
-/// Columns that the lanes of a row may hold, all of them first.
-std::vector<Places> lane_columns(std::int64_t length) {
-    std::vector<Places> parts = {{0, 0, length}};
-    for (const std::int64_t period : {2, 4, 8, 16, 32}) {
-        for (const std::int64_t count : {1, 2}) {
-            for (std::int64_t first = 0; first < period && count < period; first += count)
-                parts.push_back({period, first, count});
-        }
-    }
-    return parts;
-}
-
-/// From here on the scores are those that the softmax sees.
-void keep_columns(const Places& kept, SearchedTile& site) {
-    for (Eigen::Index j = 0; j < site.dumped_s.value.cols(); ++j) {
-        if (kept.contains(j)) continue;
-        site.dumped_s.value.col(j).setConstant(-infinity);
-        site.dumped_s.error.col(j).setZero();
-    }
-}
-
-/// Whether some bad rows of the first bad tile hold the largest score of their group in these columns.
-bool may_share(const Evidence& evidence, const Estimate& s, const RowGroup& group, const Places& part) {
-    const Observation& seen = evidence.seen.front();
-    int tried = 0;
-    for (Eigen::Index i = 0; i < seen.got.rows() && tried < 3; ++i) {
-        if (!seen.bad_rows[std::size_t(i)]) continue;
-        ++tried;
-        double most = seen.site.before.m.value(i, 0);
-        for (std::int64_t n = 0; n < group.rows; ++n) {
-            const Eigen::Index other = group.first_of(i) + n * group.step;
-            for (Eigen::Index j = 0; other < s.value.rows() && j < s.value.cols(); ++j)
-                if (part.contains(j)) most = std::max(most, s.value(other, j));
-        }
-        const double got = seen.natural(i, 0);
-        if (!(got == most || std::abs(got - most) <= 1e-4 * (1 + std::abs(most)))) return false;
-    }
-    return tried > 0;
-}
-
-void share_rows(const RowGroup& group, SearchedTile& site) {
-    const Estimate old = site.dumped_s;
-    for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
-        for (std::int64_t n = 0; n < group.rows; ++n) {
-            const Eigen::Index other = group.first_of(i) + n * group.step;
-            if (other >= old.value.rows()) break;
-            site.dumped_s.value.row(i) = site.dumped_s.value.row(i).cwiseMax(old.value.row(other));
-            site.dumped_s.error.row(i) = site.dumped_s.error.row(i).cwiseMax(old.error.row(other));
-        }
-    }
-}
-
-std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const std::int64_t most = evidence.problem().block_m;
-    const Estimate s = evidence.direct() ? finished_scores(evidence.seen.front().site) : Estimate();
-    for (std::int64_t rows = 2; rows <= most; rows *= 2) {
-        for (std::int64_t step = 1; rows * step <= most; step *= 2) {
-            for (const Places& part : lane_columns(evidence.problem().block_n)) {
-                if (evidence.direct() ? !may_share(evidence, s, {rows, step}, part) : part.period > 0)
-                    continue;
-                std::vector<CauseParameter> parameters = {{"group", digits(rows)}};
-                if (step > 1) parameters.push_back({"step", digits(step)});
-                if (part.period > 0) parameters.push_back({"columns", to_string(part)});
-                const int free = int(parameters.size());
-                const auto change = [=](SearchedTile& site) {
-                    take_finished_scores(site);
-                    keep_columns(part, site);
-                    share_rows({rows, step}, site);
-                };
-                candidates.push_back({std::move(parameters), {.inputs = change}, free});
-            }
-        }
-    }
-    return candidates;
-}
-
 }  // namespace
 
 std::vector<Cause> softmax_causes() {
     return {
-        {"m_of_several_rows",
-         "reduction",
-         {Stage::m},
-         "several rows share one maximum",
-         "the lanes that the maximum is reduced over",
-         m_of_several_rows},
         {"max_of_bits",
          "reduction",
          {Stage::m},

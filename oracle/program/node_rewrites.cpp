@@ -253,11 +253,30 @@ std::vector<NodeRewrites::Tried> NodeRewrites::of_range(const ProgramNode& node,
     if (node.op == ProgramOp::sum) add_blocks_before(whole_range, fixed, all);
     if (node.op == ProgramOp::sum) add_term_behind(whole_range, all);
     add_guards_of_others(node, fixed, neutral, all);
-    add_groups(whole_range, fixed, all);
+    add_groups(whole_range, fixed, 1, all);
+    if (node.op == ProgramOp::most) add_groups_of_lane(node, fixed, all);
     return all;
 }
 
-void NodeRewrites::add_groups(int range, const Axes& fixed, std::vector<Tried>& all) {
+void NodeRewrites::add_groups_of_lane(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all) {
+    // Columns that a lane has, of as many as go round.
+    struct Lane {
+        std::int64_t count;
+        std::int64_t of;
+    };
+    for (const int along : node.list) {
+        for (const Lane lane : {Lane{1, 2}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {2, 8}, {2, 16}}) {
+            const int column = of_two(ProgramOp::rest, axis(along), whole(lane.of));
+            const int is_own = lane.count == 1 ? of_two(ProgramOp::equal, column, whole(0))
+                                               : of_two(ProgramOp::less, column, whole(lane.count));
+            ProgramNode own = node;
+            own.of[0] = build_.chosen(node.of[0], is_own, real(-HUGE_VAL));
+            add_groups(add(own), fixed, 3 + std::log2(double(lane.of)), all);
+        }
+    }
+}
+
+void NodeRewrites::add_groups(int range, const Axes& fixed, double bits_of_range, std::vector<Tried>& all) {
     const ProgramOp op = program_.node(range).op;
     const ProgramOp joins = op == ProgramOp::sum    ? ProgramOp::plus
                             : op == ProgramOp::most ? ProgramOp::larger
@@ -271,7 +290,7 @@ void NodeRewrites::add_groups(int range, const Axes& fixed, std::vector<Tried>& 
                 const int other = of_two(ProgramOp::exclusive, axis(of), whole(by));
                 joined = of_two(joins, joined, build_.at_index(range, of, other));
             }
-            all.push_back({joined, "range", 1 + std::log2(double(bits))});
+            all.push_back({joined, "range", bits_of_range + std::log2(double(bits))});
         }
     }
 }

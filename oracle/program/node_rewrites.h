@@ -70,7 +70,9 @@ class NodeRewrites {
     /// Terms that are left out, and those of a sum that is none.
     std::vector<Tried> of_range(const ProgramNode& node, const Axes& fixed);
     /// Lanes that hold other rows take part in it: those whose index differs in some bits.
-    void add_groups(int range, const Axes& fixed, std::vector<Tried>& all);
+    void add_groups(int range, const Axes& fixed, double bits_of_range, std::vector<Tried>& all);
+    /// The same of the columns of one lane, which then are those of its row.
+    void add_groups_of_lane(const ProgramNode& node, const Axes& fixed, std::vector<Tried>& all);
     /// An accumulator that still holds what it held for the block before.
     void add_blocks_before(int sum, const Axes& fixed, std::vector<Tried>& all);
     /// A sum that is stored over with each term: the last one of a block, or of all.
