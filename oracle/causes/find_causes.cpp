@@ -250,6 +250,7 @@ void take_from_later(const Evidence& first, const Report& report, Diagnosis& dia
             answer.made_in != cause.stage)
             continue;
         answer.kind = AnswerKind::covered;
+        answer.made_in = first.observed;
         answer.made_again = true;
     }
     diagnosis.causes = {as_seen_in(first, report, cause)};

@@ -101,9 +101,11 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
 FoundCause as_seen_in(const Evidence& evidence, const Report& report, FoundCause cause) {
     Found found;
     found.scope = cause.scope;
-    take_misfit(misfit_of(evidence, change_in(cause.changes->back().formula, evidence.observed)), found);
+    const Change change = change_in(cause.changes->back().formula, evidence.observed);
+    take_misfit(misfit_of(evidence, change), found);
     take_shares(found, evidence, report, cause);
-    cause.observed = evidence.observed;
+    cause.stage = cause.observed = evidence.observed;
+    cause.changes = std::make_shared<const std::vector<Change>>(1, change);
     return cause;
 }
 

@@ -249,6 +249,17 @@ class Strangers(TileDiffCase):
             predicted = self.judge(self.file, "--no-causes", "--cause-of", first)["predicted"]
             self.assertEqual((predicted["holds"], predicted["elsewhere"] and holds), (holds, holds))
 
+    def test_what_a_later_output_told_of_the_first_is_known_in_another_call(self):
+        """Rows that add up no lane leave zeros in o, which tell less than what lse has."""
+        kernel, = text.compile_kernels("forward", [{"lane_end": "(r % 2)"}])
+        first = self.folder / "first.h5"
+        sizes = SIZES | dict(lanes=4, mask="bottom_right", seqlen_q=84, seqlen_kv=77, head_dim=32, head_dim_v=32, block_m=16, block_n=32)
+        cause = self.judge_run(kernel, sizes)["causes"][0]
+        self.assertEqual((cause["stage"], cause["parameters"]), ("o", {"l_row": "sum(w: l where w < i % 2 else 0.0)"}))
+        self.file.rename(first)
+        self.judge_run(kernel, sizes | dict(seed=5, seqlen_q=96, seqlen_kv=55))
+        self.assertTrue(self.judge(self.file, "--no-causes", "--cause-of", first)["predicted"]["holds"])
+
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
             there = text.expressions(direction)
