@@ -3,11 +3,9 @@
 #include <vector>
 
 #include "oracle/causes/evidence.h"
+#include "oracle/runs/stages_before.h"
 
 namespace tilescope {
-
-/// Every stage that `stage` is computed from, by others or at once, in order of computation.
-std::vector<Stage> stages_before(Direction direction, Stage stage);
 
 /// The stages in which a mistake may lie that shows first in evidence.observed: itself, and those before it that
 /// were not dumped; s as well where it was not dumped in every KV tile that the blocks looked at see.

@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "oracle/causes/ancestry.h"
 #include "oracle/causes/formulas.h"
-#include "oracle/causes/places.h"
 #include "oracle/causes/table.h"
+#include "oracle/runs/found_places.h"
+#include "oracle/runs/stages_before.h"
 
 namespace tilescope {
 

@@ -1,34 +1,9 @@
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "oracle/causes/site.h"
-#include "oracle/describe/coordinate.h"
+#include "oracle/describe/element_place.h"
 
 namespace tilescope {
-
-/// What tells an element from the others of its stage, and what an index, a bound or a condition of a kernel may
-/// have been computed from.
-enum class ElementPlace : std::uint8_t {
-    batch,
-    head,
-    q_block,
-    kv_tile,
-    row,  ///< of the tile, as the column
-    col,
-    query,
-    key,
-    distance,  ///< key - query
-    rose,      ///< whether the tile raised the row's maximum
-    flat,      ///< row * columns of a whole tile + column; 0 where it has one column
-};
-inline constexpr std::size_t element_places = std::size_t(ElementPlace::flat) + 1;
-
-/// "row"; a column has the name of the stage's axis: "col" of keys, "d" of head elements, "lane" of partial sums.
-std::string_view place_name(ElementPlace place, Stage stage);
 
 /// 0 where the stage's elements do not differ by it.
 std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
@@ -38,14 +13,5 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
 Place element_place(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
 /// Goes on to another element of the same tile.
 void move_in_tile(Stage stage, Eigen::Index row, Eigen::Index col, Place& place);
-/// The coordinates of a tile's rows and columns: "row", and "col" of keys, "d" of head elements, "lane" of partial sums.
-TileAxes axes_of_tile(Stage stage);
-
-/// What the place counts up to in a call of this problem, and its name: "seqlen_kv" of keys. 0 where that has no name.
-std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage);
-std::string_view end_name(ElementPlace place);
-
-/// Those that the stage's elements have, and that numbers can be computed from.
-std::span<const ElementPlace> places_of_elements(Stage stage);
 
 }  // namespace tilescope

@@ -218,6 +218,7 @@ std::vector<Observation> observe_block(const CauseSearch& world, const TileId& b
         find_unjudged(world, seen);
         judge(world, seen);
         seen.site = site;
+        seen.id = site.id;
         all.push_back(std::move(seen));
     });
     return chosen_of(std::move(all), bad_elsewhere);
@@ -283,8 +284,10 @@ bool is_beyond_doubt(const Misfit& misfit) {
 
 }  // namespace
 
-bool is_computed_nan(float got) {
-    return std::isnan(got) && !is_unwritten(got);
+SeenTiles tiles_of(const Evidence& evidence) {
+    SeenTiles tiles{evidence.observed, {}, evidence.wrong_elements, evidence.compared};
+    for (const Observation& seen : evidence.seen) tiles.tiles.push_back(&seen);
+    return tiles;
 }
 
 Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads) {

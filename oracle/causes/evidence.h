@@ -8,6 +8,7 @@
 #include "oracle/causes/walk.h"
 #include "oracle/formula/estimate.h"
 #include "oracle/judge/report.h"
+#include "oracle/runs/seen_tiles.h"
 
 namespace tilescope {
 
@@ -15,23 +16,12 @@ namespace tilescope {
 inline constexpr double enough_of_one = 0.99;
 
 /// A dumped tile of the stage that diverges, with what goes into its formula.
-struct Observation {
-    SearchedTile site;  ///< what its stage is computed from
-    MatrixF got;
-    Estimate expected;  ///< of a kernel with the changes known so far, in the dump's units
-    DumpFactor factor;  ///< from natural units to the dump's
+struct Observation : SeenTile {  ///< `expected`: of a kernel with the changes known so far
+    SearchedTile site;           ///< what its stage is computed from
+    DumpFactor factor;           ///< from natural units to the dump's
     TileContext context;
-    std::vector<bool> wrong;     ///< of each element, row-major
-    std::vector<bool> unjudged;  ///< of each element: nothing can be expected of a healthy kernel either
-    std::vector<bool> bad_rows;  ///< of each row: something in it is wrong
-    std::vector<bool> settled;   ///< of each row: explained by a mistake found before; not compared again
-    std::int64_t wrong_elements = 0;
-    std::int64_t compared = 0;
+    std::vector<bool> settled;  ///< of each row: explained by a mistake found before; not compared again
 
-    bool is_bad() const { return wrong_elements > 0; }
-    bool is_wrong(Eigen::Index row, Eigen::Index col) const {
-        return wrong[std::size_t(row * got.cols() + col)];
-    }
     /// Got, in natural units.
     double natural(Eigen::Index row, Eigen::Index col) const {
         return double(got(row, col)) / factor.at(row, col);
@@ -60,8 +50,8 @@ struct Evidence {
     const Units& units() const { return world->recording().units(); }
 };
 
-/// A NaN that the kernel computed, not the NaN that marks an unwritten element.
-bool is_computed_nan(float got);
+/// The tiles alone. The evidence has to stay.
+SeenTiles tiles_of(const Evidence& evidence);
 
 /// Collects tiles of query blocks that have bad rows, and of as many that have none.
 Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads);

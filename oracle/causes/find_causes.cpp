@@ -6,12 +6,11 @@
 
 #include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
-#include "oracle/causes/places.h"
 #include "oracle/causes/reported.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/two_mistakes.h"
-#include "oracle/causes/wrong_threads.h"
 #include "oracle/formula/own_units.h"
+#include "oracle/runs/found_places.h"
 
 namespace tilescope {
 
@@ -64,14 +63,18 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
                 diagnosis = std::move(with_two);
             });
     }
-    attempts.uncounted(SearchPart::threads,
-                       [&] { diagnosis.threads = wrong_threads(*evidence.world, evidence); });
+    attempts.uncounted(SearchPart::threads, [&] {
+        diagnosis.threads = wrong_threads(evidence.world->recording(), tiles_of(evidence));
+    });
     attempts.uncounted(SearchPart::places, [&] {
-        diagnosis.places = places_told(report, evidence);
+        diagnosis.places = places_told(report, tiles_of(evidence));
         if (diagnosis.causes.empty()) {
-            diagnosis.causes = found_places(*evidence.world, report, evidence, diagnosis.threads);
+            diagnosis.causes =
+                found_places(evidence.world->recording(), report, tiles_of(evidence), diagnosis.threads);
+            for (FoundCause& cause : diagnosis.causes) tell(cause);
         } else if (report.stage(evidence.observed).tally.conflicting > 0) {
-            diagnosis.then.push_back(racing(report, evidence));
+            diagnosis.then.push_back(racing(report, tiles_of(evidence)));
+            tell(diagnosis.then.back());
         }
     });
     if (diagnosis.causes.empty() && is_first && evidence.world->leaves_formulas_open())

@@ -60,32 +60,6 @@ double median_of(std::vector<double> values) {
     return *middle;
 }
 
-std::optional<Places> places_of(const std::vector<bool>& set) {
-    const auto length = std::int64_t(set.size());
-    const auto is = [&](const Places& places) {
-        for (std::int64_t i = 0; i < length; ++i)
-            if (places.contains(i) != set[std::size_t(i)]) return false;
-        return true;
-    };
-    const auto count = std::ranges::count(set, true);
-    if (count == 0) return std::nullopt;
-    const auto first = std::ranges::find(set, true) - set.begin();
-    if (const Places once{0, first, count}; is(once)) return once;
-    for (std::int64_t period = 2; period <= length / 2; ++period) {
-        const auto in_period = std::count(set.begin(), set.begin() + std::ptrdiff_t(period), true);
-        if (in_period == 0 || first >= period) continue;
-        if (const Places places{period, first, in_period}; is(places)) return places;
-    }
-    return std::nullopt;
-}
-
-std::string to_string(const Places& places) {
-    const std::int64_t last = places.first + places.count - 1;
-    const std::string range =
-        places.count == 1 ? fmt::format("{}", places.first) : fmt::format("{}-{}", places.first, last);
-    return places.period == 0 ? range : fmt::format("{} of every {}", range, places.period);
-}
-
 std::vector<Places> parts_of(std::int64_t length) {
     std::vector<Places> parts;
     for (std::int64_t period = 2; period <= length; period *= 2) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oracle/causes/table.h"
+#include "oracle/runs/places.h"
 
 namespace tilescope {
 
@@ -18,26 +19,6 @@ std::string digits(std::int64_t value);
 
 /// Median; NaN of nothing.
 double median_of(std::vector<double> values);
-
-/// Rows or columns of a tile at regular places: `count` of every `period`, from `first` on. Period 0: they do
-/// not repeat.
-struct Places {
-    std::int64_t period = 0;
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-
-    bool contains(std::int64_t i) const {
-        const std::int64_t at = period > 0 ? i % period : i;
-        return at >= first && at < first + count;
-    }
-    bool operator==(const Places&) const = default;
-};
-
-/// The simplest places among `length` that are exactly those of `set`; nullopt for none and for others.
-std::optional<Places> places_of(const std::vector<bool>& set);
-
-/// "16-63", "8-15 of every 16".
-std::string to_string(const Places& places);
 
 /// Regular ways to take part of `length`: strides of lanes and the beginning.
 std::vector<Places> parts_of(std::int64_t length);

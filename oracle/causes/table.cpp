@@ -52,13 +52,18 @@ const Cause& cause_named(std::string_view name) {
     return *std::ranges::find(all_causes(), name, &Cause::name);
 }
 
-FoundCause told_of(const Cause& row, Stage observed) {
-    FoundCause cause;
-    cause.name = row.name;
+void tell(FoundCause& cause) {
+    const Cause& row = cause_named(cause.name);
     cause.family = row.family;
     cause.says = row.says;
     cause.look_at = row.look_at;
+}
+
+FoundCause told_of(const Cause& row, Stage observed) {
+    FoundCause cause;
+    cause.name = row.name;
     cause.stage = cause.observed = observed;
+    tell(cause);
     return cause;
 }
 

@@ -72,6 +72,8 @@ const std::vector<Cause>& all_causes();
 const Cause& cause_named(std::string_view name);
 /// What is told of a cause wherever it is found: its names and words, in the stage that shows it.
 FoundCause told_of(const Cause& row, Stage observed);
+/// Adds the words of its name.
+void tell(FoundCause& cause);
 
 // The rows of all_causes(), a part of the kernel each.
 std::vector<Cause> named_score_causes();

@@ -7,6 +7,7 @@
 
 #include "oracle/causes/phantoms.h"
 #include "oracle/causes/signature.h"
+#include "oracle/causes/tile_sums.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/judge/tile_judge.h"
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "oracle/program/build.h"
 #include "oracle/program/rewrites.h"
 
 namespace tilescope {

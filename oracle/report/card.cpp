@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "oracle/causes/ancestry.h"
-#include "oracle/causes/wrong_threads.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/stages_before.h"
+#include "oracle/runs/wrong_threads.h"
 
 namespace tilescope {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "oracle/causes/places.h"
 #include "oracle/report/text.h"
+#include "oracle/runs/found_places.h"
 
 namespace tilescope {
 

@@ -9,11 +9,11 @@
 
 #include "dump/recording/array_shape.h"
 #include "dump/schema/error.h"
-#include "oracle/causes/ancestry.h"
-#include "oracle/causes/element_places.h"
-#include "oracle/causes/signature.h"
-#include "oracle/causes/wrong_threads.h"
+#include "oracle/describe/element_place.h"
 #include "oracle/judge/report.h"
+#include "oracle/runs/places.h"
+#include "oracle/runs/stages_before.h"
+#include "oracle/runs/wrong_threads.h"
 #include "oracle/solve/place_rule.h"
 
 namespace tilescope {

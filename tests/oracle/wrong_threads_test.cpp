@@ -6,10 +6,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "oracle/causes/wrong_threads.h"
 #include "oracle/explain/explain.h"
 #include "oracle/report/text.h"
 #include "oracle/runs/same_run.h"
+#include "oracle/runs/wrong_threads.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 

@@ -32,8 +32,8 @@ ROOMS = [
     ("describe", ["oracle/describe/*"], "schema", ""),
     ("program", ["oracle/program/*"], "schema recording describe formula solve", "Eigen"),
     ("solve", ["oracle/solve/*"], "describe", "Eigen"),
-    ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve program", "Eigen"),
-    ("runs", ["oracle/runs/*"], "schema recording judge solve causes", "Eigen JSON"),
+    ("runs", ["oracle/runs/*"], "schema recording formula judge describe solve", "Eigen JSON"),
+    ("causes", ["oracle/causes/*"], "schema recording formula replay judge describe solve program runs", "Eigen"),
     ("ranks", ["oracle/ranks/*"], "schema recording formula judge causes", "Eigen"),
     ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge describe program causes runs ranks", "Eigen JSON"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
@@ -69,7 +69,7 @@ LIBRARIES = {
 
 # Libraries that take seconds to read, and the headers that may reach them: the others leave them to sources.
 SLOW = {
-    "Eigen": ["oracle/formula/*", "oracle/replay/*", "oracle/solve/*", "oracle/causes/*", "oracle/explain/gradients.h",
+    "Eigen": ["oracle/formula/*", "oracle/replay/*", "oracle/solve/*", "oracle/causes/*", "oracle/runs/*", "oracle/explain/gradients.h",
               "oracle/judge/plan.h", "oracle/judge/tile_judge.h", "oracle/judge/judge_tiles.h", "oracle/judge/tally_bytes.h",
               "oracle/judge/share_pieces.h", "oracle/judge/spread.h", "oracle/judge/q_block.h", "oracle/judge/gradient_judge.h",
               "oracle/judge/named_judge.h", "oracle/judge/undeclared.h", "oracle/ranks/merge_formula.h", "oracle/ranks/part_rows.h",

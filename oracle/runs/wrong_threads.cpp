@@ -1,4 +1,4 @@
-#include "oracle/causes/wrong_threads.h"
+#include "oracle/runs/wrong_threads.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "oracle/causes/signature.h"
+#include "oracle/runs/places.h"
 
 namespace tilescope {
 
@@ -26,9 +26,8 @@ constexpr OwnerAxis axes[] = {
     {"register", "registers", &Owner::reg, &WrongThreads::registers},
 };
 
-std::optional<ThreadMap> map_of(const CauseSearch& world, const Evidence& evidence) {
-    const Recording& recording = world.recording();
-    return thread_map(recording.problem(), evidence.observed, recording.threads(), recording.name());
+std::optional<ThreadMap> map_of(const Recording& recording, Stage stage) {
+    return thread_map(recording.problem(), stage, recording.threads(), recording.name());
 }
 
 /// Marks number `at`.
@@ -88,7 +87,7 @@ Owned count_owned(const ThreadMap& map, const ForEachOwned& for_each, const Wron
 }
 
 /// An element that should be 0 or infinite may be so in spite of a mistake.
-Ownership ownership_of(const Observation& seen, Eigen::Index row, Eigen::Index col) {
+Ownership ownership_of(const SeenTile& seen, Eigen::Index row, Eigen::Index col) {
     if (seen.is_wrong(row, col)) return Ownership::wrong;
     const double expected = seen.expected.value(row, col);
     const bool matters = seen.is_bad() && std::isfinite(expected) && expected != 0;
@@ -230,23 +229,23 @@ std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwn
     return threads;
 }
 
-std::optional<WrongThreads> wrong_threads(const CauseSearch& world, const Evidence& evidence) {
-    const std::optional<ThreadMap> map = map_of(world, evidence);
-    if (!map || evidence.wrong_elements == 0) return std::nullopt;
+std::optional<WrongThreads> wrong_threads(const Recording& recording, const SeenTiles& seen) {
+    const std::optional<ThreadMap> map = map_of(recording, seen.stage);
+    if (!map || seen.wrong_elements == 0) return std::nullopt;
     return wrong_threads(*map, [&](const ShowOwned& show) {
-        for (const Observation& seen : evidence.seen) {
-            for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
-                for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
-                    show(seen.site.id, i, j, ownership_of(seen, i, j));
+        for (const SeenTile* const tile : seen.tiles) {
+            for (Eigen::Index i = 0; i < tile->got.rows(); ++i)
+                for (Eigen::Index j = 0; j < tile->got.cols(); ++j)
+                    show(tile->id, i, j, ownership_of(*tile, i, j));
         }
     });
 }
 
-Holds owned_by(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads) {
-    return [map = *map_of(world, evidence), threads](const Observation& seen, Eigen::Index row,
-                                                     Eigen::Index col) {
-        return seen.is_bad() && holds(threads, map.owner(seen.site.id, row, col));
-    };
+Holds owned_by(const Recording& recording, Stage stage, const WrongThreads& threads) {
+    return
+        [map = *map_of(recording, stage), threads](const SeenTile& seen, Eigen::Index row, Eigen::Index col) {
+            return seen.is_bad() && holds(threads, map.owner(seen.id, row, col));
+        };
 }
 
 }  // namespace tilescope

@@ -1,10 +1,6 @@
-#include "oracle/causes/pattern.h"
-
-#include <fmt/format.h>
+#include "oracle/runs/pattern.h"
 
 #include <cmath>
-
-#include "oracle/causes/signature.h"
 
 namespace tilescope {
 
@@ -24,7 +20,7 @@ struct Agreement {
     }
 };
 
-bool tells_anywhere(const Observation& seen) {
+bool tells_anywhere(const SeenTile& seen) {
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
         for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
             if (tells(seen, i, j)) return true;
@@ -33,14 +29,19 @@ bool tells_anywhere(const Observation& seen) {
 
 }  // namespace
 
-bool tells(const Observation& seen, Eigen::Index row, Eigen::Index col) {
+bool is_computed_nan(float got) {
+    return std::isnan(got) && !is_unwritten(got);
+}
+
+bool tells(const SeenTile& seen, Eigen::Index row, Eigen::Index col) {
     const double expected = seen.expected.value(row, col);
     return seen.is_wrong(row, col) || (std::isfinite(expected) && expected != 0);
 }
 
-double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles) {
+double agreement(const SeenTiles& all, const Holds& holds, bool of_tiles) {
     Agreement found;
-    for (const Observation& seen : evidence.seen) {
+    for (const SeenTile* const tile : all.tiles) {
+        const SeenTile& seen = *tile;
         if (of_tiles) {
             found.add(holds(seen, 0, 0), seen.is_bad(), tells_anywhere(seen), seen.wrong_elements);
             continue;
@@ -52,22 +53,8 @@ double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles) {
             }
         }
     }
-    const bool covers = found.missed * 100 <= evidence.wrong_elements;
+    const bool covers = found.missed * 100 <= all.wrong_elements;
     return covers && found.all > 0 ? double(found.agree) / double(found.all) : 0;
-}
-
-NumbersTold range_of(const std::set<std::int64_t>& numbers) {
-    const std::int64_t first = *numbers.begin();
-    const std::int64_t last = *numbers.rbegin();
-    if (first == last) return {digits(first)};
-    if (last - first + 1 == std::ssize(numbers)) return {fmt::format("{}-{}", first, last)};
-    std::string text;
-    std::size_t shown = 0;
-    for (const std::int64_t number : numbers) {
-        if (shown++ == 6) return {text + ", ...", false};
-        text += (text.empty() ? "" : ", ") + digits(number);
-    }
-    return {text};
 }
 
 }  // namespace tilescope

@@ -1,4 +1,4 @@
-#include "oracle/causes/places.h"
+#include "oracle/runs/found_places.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "oracle/causes/signature.h"
-#include "oracle/causes/wrong_threads.h"
 #include "oracle/judge/tile_judge.h"
+#include "oracle/runs/pattern.h"
+#include "oracle/runs/places.h"
 
 namespace tilescope {
 
@@ -23,9 +23,10 @@ struct Pattern {
 };
 
 /// Lines of bad tiles in which something is wrong, over all of them.
-std::vector<bool> bad_lines(const Evidence& evidence, bool columns) {
+std::vector<bool> bad_lines(const SeenTiles& evidence, bool columns) {
     std::vector<bool> bad;
-    for (const Observation& seen : evidence.seen) {
+    for (const SeenTile* const tile : evidence.tiles) {
+        const SeenTile& seen = *tile;
         const Eigen::Index lines = columns ? seen.got.cols() : seen.got.rows();
         bad.resize(std::max(bad.size(), std::size_t(lines)), false);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
@@ -36,19 +37,20 @@ std::vector<bool> bad_lines(const Evidence& evidence, bool columns) {
 }
 
 /// `warps_known`: the threads are declared, and none of their warps has to be guessed.
-void add_lines(const Evidence& evidence, bool columns, bool warps_known, std::vector<Pattern>& patterns) {
+void add_lines(const SeenTiles& evidence, bool columns, bool warps_known, std::vector<Pattern>& patterns) {
     const std::vector<bool> bad = bad_lines(evidence, columns);
     const auto places = places_of(bad);
     const auto length = std::ssize(bad);
     if (!places || places->count == length) return;
-    const auto contains = [=, places = *places](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    const auto contains = [=, places = *places](const SeenTile& seen, Eigen::Index row, Eigen::Index col) {
         return seen.is_bad() && places.contains(columns ? col : row);
     };
     const CauseParameter lines{columns ? "columns" : "rows", to_string(*places)};
     if (places->period > 0) {
-        patterns.push_back({columns ? "periodic_columns" : "periodic_rows",
-                            {{"period", digits(places->period)}, {"phase", digits(places->first)}, lines},
-                            contains});
+        patterns.push_back(
+            {columns ? "periodic_columns" : "periodic_rows",
+             {{"period", std::to_string(places->period)}, {"phase", std::to_string(places->first)}, lines},
+             contains});
     } else if (!columns && !warps_known && places->first % 16 == 0 && places->count % 16 == 0) {
         patterns.push_back({"one_warp",
                             {lines, {"warp", fmt::format("{} where each has 16 rows", places->first / 16)}},
@@ -60,32 +62,33 @@ void add_lines(const Evidence& evidence, bool columns, bool warps_known, std::ve
 
 /// The only value of a coordinate that diverges, where there are others that do not.
 template <class Coordinate>
-void add_only(const Report& report, const Evidence& evidence, std::string_view cause, const char* name,
+void add_only(const Report& report, const SeenTiles& evidence, std::string_view cause, const char* name,
               std::int64_t count, Coordinate coordinate, std::vector<Pattern>& patterns) {
     std::set<std::int64_t> bad;
-    for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) bad.insert(coordinate(row));
+    for (const BadRow& row : report.stage(evidence.stage).tally.bad_rows) bad.insert(coordinate(row));
     if (bad.size() != 1 || count < 2) return;
     const std::int64_t only = *bad.begin();
     patterns.push_back({cause,
-                        {{name, digits(only)}},
-                        [=](const Observation& seen, Eigen::Index, Eigen::Index) {
-                            return coordinate(BadRow{seen.site.id.batch, seen.site.id.head, 0, 0}) == only;
+                        {{name, std::to_string(only)}},
+                        [=](const SeenTile& seen, Eigen::Index, Eigen::Index) {
+                            return coordinate(BadRow{seen.id.batch, seen.id.head, 0, 0}) == only;
                         },
                         true});
 }
 
-void add_kv_tile(const Evidence& evidence, std::vector<Pattern>& patterns) {
+void add_kv_tile(const SeenTiles& evidence, std::vector<Pattern>& patterns) {
     std::set<std::int64_t> bad;
     std::set<std::int64_t> all;
-    for (const Observation& seen : evidence.seen) {
-        all.insert(seen.site.id.kv_tile);
-        if (seen.is_bad()) bad.insert(seen.site.id.kv_tile);
+    for (const SeenTile* const tile : evidence.tiles) {
+        const SeenTile& seen = *tile;
+        all.insert(seen.id.kv_tile);
+        if (seen.is_bad()) bad.insert(seen.id.kv_tile);
     }
     if (bad.size() != 1 || all.size() < 2) return;
     patterns.push_back({"one_kv_tile",
-                        {{"KV tile", digits(*bad.begin())}},
-                        [only = *bad.begin()](const Observation& seen, Eigen::Index, Eigen::Index) {
-                            return seen.site.id.kv_tile == only;
+                        {{"KV tile", std::to_string(*bad.begin())}},
+                        [only = *bad.begin()](const SeenTile& seen, Eigen::Index, Eigen::Index) {
+                            return seen.id.kv_tile == only;
                         },
                         true});
 }
@@ -96,9 +99,9 @@ std::string_view cause_of(const WrongThreads& threads) {
     return threads.registers.is_part() ? "one_register" : "one_warp";
 }
 
-void add_threads(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads,
+void add_threads(const Recording& recording, const SeenTiles& evidence, const WrongThreads& threads,
                  std::vector<Pattern>& patterns) {
-    Pattern pattern{cause_of(threads), {}, owned_by(world, evidence, threads)};
+    Pattern pattern{cause_of(threads), {}, owned_by(recording, evidence.stage, threads)};
     const auto add = [&](const char* name, const ThreadSet& set) {
         if (set.is_part()) pattern.parameters.push_back({name, numbers_of(set)});
     };
@@ -108,8 +111,10 @@ void add_threads(const CauseSearch& world, const Evidence& evidence, const Wrong
     patterns.push_back(std::move(pattern));
 }
 
-FoundCause found(std::string_view name, const Evidence& evidence) {
-    FoundCause result = told_of(cause_named(name), evidence.observed);
+FoundCause found(std::string_view name, const SeenTiles& evidence) {
+    FoundCause result;
+    result.name = name;
+    result.stage = result.observed = evidence.stage;
     result.structural = true;
     result.elements = evidence.compared;
     if (evidence.compared > 0)
@@ -134,38 +139,38 @@ void add_where_skipped(const Problem& problem, Stage stage, const StageTally& ta
 
 }  // namespace
 
-std::vector<FoundCause> found_places(const CauseSearch& world, const Report& report, const Evidence& evidence,
-                                     const std::optional<WrongThreads>& threads) {
+std::vector<FoundCause> found_places(const Recording& recording, const Report& report,
+                                     const SeenTiles& evidence, const std::optional<WrongThreads>& threads) {
     std::vector<FoundCause> all;
-    const StageTally& tally = report.stage(evidence.observed).tally;
+    const StageTally& tally = report.stage(evidence.stage).tally;
     if (tally.conflicting > 0) all.push_back(racing(report, evidence));
     if (tally.conflicting > 0 && tally.outside == 0) return all;
     if (tally.tiles_missing > 0 && evidence.wrong_elements == 0) {
         all.push_back(found(skipped_name, evidence));
-        all.back().parameters = {{"tiles", digits(tally.tiles_missing)}};
-        add_where_skipped(world.recording().problem(), evidence.observed, tally, all.back().parameters);
+        all.back().parameters = {{"tiles", std::to_string(tally.tiles_missing)}};
+        add_where_skipped(recording.problem(), evidence.stage, tally, all.back().parameters);
         return all;
     }
     // One or two elements are told by themselves.
-    if (evidence.seen.empty() || evidence.wrong_elements <= 2) return all;
+    if (evidence.tiles.empty() || evidence.wrong_elements <= 2) return all;
     std::vector<Pattern> patterns;
-    const Problem& problem = world.recording().problem();
+    const Problem& problem = recording.problem();
     add_only(
         report, evidence, "one_batch", "batch", problem.batch, [](const BadRow& row) { return row.batch; },
         patterns);
     add_only(
-        report, evidence, "one_head", "head", stage_heads(problem, evidence.observed),
+        report, evidence, "one_head", "head", stage_heads(problem, evidence.stage),
         [](const BadRow& row) { return row.head; }, patterns);
     add_kv_tile(evidence, patterns);
-    const bool warps_known = world.recording().threads()[evidence.observed].declared();
+    const bool warps_known = recording.threads()[evidence.stage].declared();
     // The threads that copy an operand do not compute it.
-    const bool told_by_threads = threads && !threads->among_right_ones && !is_operand(evidence.observed);
+    const bool told_by_threads = threads && !threads->among_right_ones && !is_operand(evidence.stage);
     // Whole warps say more than their rows; rows and columns say more than lanes and registers.
     const bool whole_warps = told_by_threads && cause_of(*threads) == "one_warp";
-    if (whole_warps) add_threads(world, evidence, *threads, patterns);
+    if (whole_warps) add_threads(recording, evidence, *threads, patterns);
     add_lines(evidence, true, warps_known, patterns);
     add_lines(evidence, false, warps_known, patterns);
-    if (told_by_threads && !whole_warps) add_threads(world, evidence, *threads, patterns);
+    if (told_by_threads && !whole_warps) add_threads(recording, evidence, *threads, patterns);
     constexpr double enough = 0.9;
     const auto first = std::ssize(all);
     for (const Pattern& pattern : patterns) {
@@ -184,9 +189,9 @@ std::vector<FoundCause> found_places(const CauseSearch& world, const Report& rep
     return all;
 }
 
-FoundCause racing(const Report& report, const Evidence& evidence) {
+FoundCause racing(const Report& report, const SeenTiles& evidence) {
     FoundCause cause = found(racing_name, evidence);
-    cause.parameters = {{"writes", digits(report.stage(evidence.observed).tally.conflicting)}};
+    cause.parameters = {{"writes", std::to_string(report.stage(evidence.stage).tally.conflicting)}};
     return cause;
 }
 
@@ -208,10 +213,11 @@ std::string_view kind_of(const Element& element) {
 
 /// "NaN in rows 8-31 of the wrong tiles": where whole rows are such in every bad tile, and no other element
 /// is.
-std::string rows_that(const Evidence& evidence, const char* says, bool (*is)(float)) {
+std::string rows_that(const SeenTiles& evidence, const char* says, bool (*is)(float)) {
     std::vector<bool> any;
     std::vector<bool> all;
-    for (const Observation& seen : evidence.seen) {
+    for (const SeenTile* const tile : evidence.tiles) {
+        const SeenTile& seen = *tile;
         if (!seen.is_bad()) continue;
         const auto rows = std::size_t(seen.got.rows());
         any.resize(std::max(any.size(), rows), false);
@@ -232,9 +238,9 @@ std::string rows_that(const Evidence& evidence, const char* says, bool (*is)(flo
 
 }  // namespace
 
-std::vector<std::string> places_told(const Report& report, const Evidence& evidence) {
+std::vector<std::string> places_told(const Report& report, const SeenTiles& evidence) {
     std::vector<std::string> told;
-    const StageTally& tally = report.stage(evidence.observed).tally;
+    const StageTally& tally = report.stage(evidence.stage).tally;
     if (tally.outside > std::ssize(tally.worst)) {
         for (const auto& line : {rows_that(evidence, "no thread wrote anything", is_unwritten),
                                  rows_that(evidence, "NaN", is_computed_nan)})
@@ -245,14 +251,14 @@ std::vector<std::string> places_told(const Report& report, const Evidence& evide
     std::ranges::sort(elements, comes_before);
     for (const Element& element : elements)
         told.push_back(fmt::format("{} at {}", kind_of(element),
-                                   tensor_place_of(report.problem, evidence.observed, element)));
+                                   tensor_place_of(report.problem, evidence.stage, element)));
     return told;
 }
 
-PlaceTold where_of(const Evidence& evidence, const Report& report, bool rows_alone) {
+PlaceTold where_of(const SeenTiles& evidence, const Report& report, bool rows_alone) {
     std::set<std::int64_t> batches;
     std::set<std::int64_t> heads;
-    for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) {
+    for (const BadRow& row : report.stage(evidence.stage).tally.bad_rows) {
         batches.insert(row.batch);
         heads.insert(row.head);
     }
@@ -260,16 +266,17 @@ PlaceTold where_of(const Evidence& evidence, const Report& report, bool rows_alo
     std::set<std::int64_t> tiles;
     std::set<std::int64_t> rows;
     std::int64_t length = 0;
-    for (const Observation& seen : evidence.seen) {
-        const TileId& id = seen.site.id;
+    for (const SeenTile* const tile : evidence.tiles) {
+        const SeenTile& seen = *tile;
+        const TileId& id = seen.id;
         if (batches.contains(id.batch) && heads.contains(id.head)) tiles.insert(id.kv_tile);
         if (!seen.is_bad()) continue;
-        bad_tiles.insert(seen.site.id.kv_tile);
+        bad_tiles.insert(seen.id.kv_tile);
         for (std::size_t i = 0; i < seen.bad_rows.size(); ++i)
             if (seen.bad_rows[i]) rows.insert(std::int64_t(i));
         length = std::max(length, std::ssize(seen.bad_rows));
     }
-    const Problem& problem = evidence.problem();
+    const Problem& problem = report.problem;
     PlaceTold told;
     const auto add = [&](const char* name, const std::set<std::int64_t>& numbers) {
         const NumbersTold in = range_of(numbers);
@@ -278,40 +285,12 @@ PlaceTold where_of(const Evidence& evidence, const Report& report, bool rows_alo
         told.is_vague = !in.is_whole;
     };
     if (std::ssize(batches) < problem.batch && !batches.empty()) add("batch", batches);
-    if (std::ssize(heads) < stage_heads(problem, evidence.observed) && !heads.empty()) add("head", heads);
-    const bool per_tile = stage_info(evidence.observed).per_kv_tile;
+    if (std::ssize(heads) < stage_heads(problem, evidence.stage) && !heads.empty()) add("head", heads);
+    const bool per_tile = stage_info(evidence.stage).per_kv_tile;
     if (per_tile && !bad_tiles.empty() && bad_tiles.size() < tiles.size()) add("KV tile", bad_tiles);
     if (rows_alone && !rows.empty() && std::ssize(rows) < length) add("rows of the tile", rows);
     if (told.text.empty()) return {rows_alone ? "some rows" : "some tiles", true};
     return told;
-}
-
-std::vector<Cause> place_causes() {
-    const auto none = [](const Evidence&) { return std::vector<Candidate>(); };
-    const auto row = [&](std::string_view name, std::string_view family, std::string_view says,
-                         std::string_view look_at) {
-        return Cause{name, family, {}, says, look_at, none, {}, false, true};
-    };
-    return {
-        row(racing_name, "race", "elements are written more than once with different values",
-            "the barrier before what is written is read, and before it is written again"),
-        row(skipped_name, "trip / tile", "tiles that some row sees are never computed",
-            "the first and last KV tile of the loop, and the grid"),
-        row("one_kv_tile", "trip / tile", "one KV tile alone is wrong",
-            "what the kernel does otherwise in that tile"),
-        row("one_head", "head / batch map", "one head alone is wrong", "indices that depend on the head"),
-        row("one_batch", "head / batch map", "one batch entry alone is wrong",
-            "indices that depend on the batch"),
-        row("one_warp", "reduction", "the rows of some warps alone are wrong", "what depends on the warp"),
-        row("one_lane_group", "layout", "the elements of some lanes alone are wrong",
-            "what depends on the lane: its rows and columns, shuffles, and branches on it"),
-        row("one_register", "layout", "some registers of every lane alone are wrong",
-            "the loop over the elements of a fragment, and what its index stands for"),
-        row("tile_edge", "coverage", "a part of the tile's rows or columns alone is wrong",
-            "the bounds of loops over rows and columns"),
-        row("periodic_columns", "layout", "columns at a stride are wrong", "what a lane's columns depend on"),
-        row("periodic_rows", "layout", "rows at a stride are wrong", "what a lane's rows depend on"),
-    };
 }
 
 }  // namespace tilescope

@@ -5,8 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "oracle/causes/pattern.h"
+#include "dump/recording.h"
 #include "oracle/judge/report.h"
+#include "oracle/runs/pattern.h"
 
 namespace tilescope {
 
@@ -29,14 +30,14 @@ using ForEachOwned = std::function<void(const ShowOwned&)>;
 /// all do, or those that do are no regular part of the block.
 std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each);
 
-/// The same of the stage that is observed; nullopt where its threads are not declared, too.
-std::optional<WrongThreads> wrong_threads(const CauseSearch& world, const Evidence& evidence);
+/// The same of the stage of these tiles; nullopt where its threads are not declared, too.
+std::optional<WrongThreads> wrong_threads(const Recording& recording, const SeenTiles& seen);
 
 /// "every wrong element belongs to lane 5 of every warp", of the guilty stage. "" where most threads are among them, or where
 /// one run of rows says as much.
 std::string threads_sentence(const Report& report, const WrongThreads& threads);
 
 /// The elements in bad tiles that they own.
-Holds owned_by(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads);
+Holds owned_by(const Recording& recording, Stage stage, const WrongThreads& threads);
 
 }  // namespace tilescope
