@@ -339,7 +339,7 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom me
     std::vector<Candidate> candidates;
     for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
-        if (mistake.is_none) continue;
+        if (mistake.is_none || mistake.store) continue;
         const auto formula = std::make_shared<const FormulaChange>(
             FormulaChange{found.program, mistake, beside, beside ? beside->merged_from : merged_from});
         candidates.push_back(candidate_of(evidence, formula));

@@ -88,6 +88,12 @@ constexpr SlotWords words[] = {
      .look_at = "the line that computes the value",
      .look_at_in_loop = "what the loop makes of each term",
      .look_at_after_loop = "what is done with what the loop leaves, and its store"},
+    {.name = "store",
+     .replaced = "stores its elements at {0} in place of {1}",
+     .added = "stores its elements at {0} as well",
+     .missing = "does not store its elements at {1}",
+     .look_at = "the address of the store",
+     .tells_loop = false},
 };
 
 const SlotWords& words_of_slot(FormulaSlot slot) {

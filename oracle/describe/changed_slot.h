@@ -20,6 +20,7 @@ enum class FormulaSlot : std::uint8_t {
     bound,   ///< what a maximum is taken with
     type,    ///< of a value, or in which a sum is taken
     value,   ///< anything else
+    store,   ///< where the stage is stored
 };
 
 std::string_view to_string(FormulaSlot slot);

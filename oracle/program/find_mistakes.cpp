@@ -23,6 +23,7 @@
 #include "oracle/program/rewritten.h"
 #include "oracle/program/searched_call.h"
 #include "oracle/program/solved.h"
+#include "oracle/program/store_mistakes.h"
 #include "oracle/program/wrong_places.h"
 
 namespace tilescope {
@@ -49,6 +50,8 @@ constexpr double bits_of_element_left = 1;
 constexpr double most_bits_left = 8;
 /// That there is no number tells less than a formula that makes none.
 constexpr double bits_of_no_reason = 6;
+/// What is said shorter is no other place of a store.
+constexpr double least_bits_of_store = 6;
 constexpr std::size_t most_looked_at = 96;
 constexpr std::size_t most_told = 4;
 /// Of the stages behind the first wrong one.
@@ -92,6 +95,7 @@ class MistakeSearch {
             price(fitted);
             try_out(fitted);
         }
+        if (shortest_ > least_bits_of_store) try_stores();
         std::vector<ProgramRewrite> rewrites = listed_rewrites(searched_);
         price(rewrites);
         try_out(rewrites);
@@ -201,6 +205,26 @@ class MistakeSearch {
             shortest_ = std::min(shortest_, found.bits());
             found_.push_back(std::move(found));
         }
+        std::ranges::stable_sort(found_, {}, &Found::bits);
+    }
+
+    /// What of it stands at another place than its own.
+    void try_stores() {
+        const std::int64_t before = elements_computed();
+        try {
+            for (ProgramMistake& mistake : store_mistakes(searched_)) {
+                Found found{
+                    {.stage = mistake.stage, .value = mistake.value}, mistake.dtype, std::move(mistake)};
+                found.open = double(found.mistake.open) / double(found.mistake.elements);
+                // Where there is no number it says as well.
+                if (searched_.sets_none_apart()) found.saved = bits_of_second;
+                shortest_ = std::min(shortest_, found.bits());
+                found_.push_back(std::move(found));
+            }
+        } catch (const Error&) {
+            is_cut_off_ = found_.empty();
+        }
+        begun_ += elements_computed() - before;
         std::ranges::stable_sort(found_, {}, &Found::bits);
     }
 

@@ -209,6 +209,10 @@ bool is_mostly_open(const ProgramMistake& mistake) {
     return double(mistake.open) > most_unknown * double(mistake.elements);
 }
 
+bool is_said_of_stage(const ProgramMistake& mistake) {
+    return mistake.is_start || mistake.store;
+}
+
 std::string_view word_of_wrong(const FoundMistakes& found) {
     return found.wrong_is_none ? "infinite, or no number," : "wrong";
 }
@@ -216,6 +220,7 @@ std::string_view word_of_wrong(const FoundMistakes& found) {
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake) {
     if (!found.program || mistake.value < 0 || mistake.is_none) return {};
     const ProgramArray& array = found.program->array(mistake.stage);
+    if (mistake.store) return {changed_store(*found.program, mistake.stage, *mistake.store)};
     return changed_slots(*found.program, mistake.is_start ? array.start : array.value, mistake.value,
                          mistake.is_start);
 }
@@ -245,7 +250,7 @@ std::string found_text(const Program& program, const ProgramReport& report, cons
                             found.mistakes.size() > 1 ? "one of these"
                             : is_mostly_open(mistake) ? "perhaps"
                                                       : heading,
-                            program.array(mistake.stage).name, mistake.is_start ? " " : " = ",
+                            program.array(mistake.stage).name, is_said_of_stage(mistake) ? " " : " = ",
                             mistake.becomes, mistake.where.empty() ? "" : ", where " + mistake.where);
         const std::vector<ChangedSlot> slots = slots_of(found, mistake);
         if (!slots.empty())

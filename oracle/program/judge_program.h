@@ -10,6 +10,7 @@
 
 #include "oracle/describe/changed_slot.h"
 #include "oracle/program/observe_program.h"
+#include "oracle/program/stored_at.h"
 
 namespace tilescope {
 
@@ -97,9 +98,14 @@ struct ProgramMistake {
     std::vector<StageFormula>
         also{};                ///< of other stages, in which the same number of the kernel stands otherwise
     Dtype dtype = Dtype::f32;  ///< that the result is stored in
+    /// Where it is stored, the formula being as it should be; nullopt: at its own place.
+    std::optional<StoredAt> store{};
 
     bool operator==(const ProgramMistake&) const = default;
 };
+
+/// Whether it stands behind the name of its stage as it is, and not behind a sign of equality.
+bool is_said_of_stage(const ProgramMistake& mistake);
 
 struct FoundMistakes {
     std::vector<ProgramMistake> mistakes{};

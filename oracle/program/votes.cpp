@@ -36,8 +36,8 @@ std::optional<VotedIndices> voted(const ProgramCall& call, const std::vector<Vot
     return table.empty() || !is_told ? std::nullopt : std::optional(table);
 }
 
-std::vector<Expr> expressions_of(const VotedIndices& table) {
-    std::vector<Expr> all = fitted_indices(table, voted_by, most_expressions);
+std::vector<Expr> expressions_of(const VotedIndices& table, std::size_t most) {
+    std::vector<Expr> all = fitted_indices(table, voted_by, most);
     const auto [x, y] = table.front();
     if (std::ranges::all_of(table, [&](const auto& entry) { return entry.second - entry.first == y - x; }))
         all.insert(all.begin(), moved_by(Expr(voted_by), y - x));

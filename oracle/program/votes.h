@@ -38,6 +38,6 @@ std::optional<VotedIndices> voted(const ProgramCall& call, const std::vector<Vot
 /// Expressions of the number that the table gives, a few; they call it `voted_by`.
 inline constexpr Coordinate voted_by = Coordinate::row;
 inline constexpr std::size_t most_expressions = 3;
-std::vector<Expr> expressions_of(const VotedIndices& table);
+std::vector<Expr> expressions_of(const VotedIndices& table, std::size_t most = most_expressions);
 
 }  // namespace tilescope

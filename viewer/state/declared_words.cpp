@@ -22,8 +22,8 @@ constexpr std::array state_words = {
     DeclaredWord{"guilty", "the first stage that is wrong, given the stages before it as they were stored"},
 };
 
-std::string assigned(const Program& program, int stage, bool is_start, const std::string& formula) {
-    return fmt::format("{}{}{}", program.array(stage).name, is_start ? " " : " = ", formula);
+std::string assigned(const Program& program, int stage, bool is_said_of_stage, const std::string& formula) {
+    return fmt::format("{}{}{}", program.array(stage).name, is_said_of_stage ? " " : " = ", formula);
 }
 
 MistakeWords words_of(const Program& program, const FoundMistakes& found, const ProgramMistake& mistake) {
@@ -34,7 +34,7 @@ MistakeWords words_of(const Program& program, const FoundMistakes& found, const 
         mistake.is_start
             ? assigned(program, mistake.stage, true, "from " + program_text(program, array.start))
             : assigned(program, mistake.stage, false, program_text(program, array.value));
-    words.instead = assigned(program, mistake.stage, mistake.is_start, mistake.becomes);
+    words.instead = assigned(program, mistake.stage, is_said_of_stage(mistake), mistake.becomes);
     if (!mistake.where.empty()) words.instead += ", where " + mistake.where;
     words.is_perhaps = is_mostly_open(mistake);
     const std::vector<ChangedSlot> slots = slots_of(found, mistake);
