@@ -7,6 +7,7 @@
 
 #include "oracle/causes/formula_patterns.h"
 #include "oracle/causes/formula_words.h"
+#include "oracle/causes/table.h"
 #include "oracle/program/build.h"
 #include "oracle/program/formula_changes.h"
 #include "oracle/program/formula_parts.h"
@@ -307,7 +308,7 @@ bool lacks_guard(const Program& program, int declared, int becomes) {
 }
 
 std::vector<std::string_view> names_of_formulas() {
-    std::vector<std::string_view> all;
+    std::vector<std::string_view> all{output_stored_elsewhere_name};
     for (const FormulaName& row : formula_patterns()) all.push_back(row.name);
     return all;
 }

@@ -29,7 +29,7 @@ bool is_known_formula(const Program& program, const Problem& problem, double p_s
 /// Whether it lacks a guard of values, such as `where s > -inf`, and nothing else.
 bool lacks_guard(const Program& program, int declared, int becomes);
 
-/// Names that formulas may have, each once or more.
+/// Names that formulas and stores of them may have, each once or more.
 std::vector<std::string_view> names_of_formulas();
 
 /// What stands in place of what in it, around which both are the same: "l -> l[b, h, i / 4 * 4]". One mistake in two stages is told so.

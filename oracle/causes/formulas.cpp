@@ -103,6 +103,8 @@ std::optional<CarriedMistake> carried_to(const FormulaChange& change, const Prog
 std::optional<Program> program_with(const FormulaChange& change, const Program& declared) {
     std::optional<CarriedMistake> with = carried_to(change, declared);
     if (!with) return std::nullopt;
+    // Its formulas are as they were.
+    if (with->store) return std::nullopt;
     if (with->condition < 0) return std::move(with->program);
     const int stage = with->program.array_named(change.found_in->array(change.mistake.stage).name);
     ProgramArray& array = with->program.arrays[std::size_t(stage)];
@@ -127,7 +129,8 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Sta
     const RecordedProgram& own = **known;
     std::optional<CarriedMistake> with = carried_to(change, own.program);
     if (!with) return tiles;
-    if (with->condition >= 0 && with->stage != with->program.array_named(stage_info(stage).name)) {
+    if (!with->store && with->condition >= 0 &&
+        with->stage != with->program.array_named(stage_info(stage).name)) {
         // Its places are those of the stage that it was seen in.
         std::optional<Program> whole = program_with(change, own.program);
         if (!whole) return tiles;
@@ -137,6 +140,23 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Sta
     const int number = with->program.array_named(stage_info(stage).name);
     const ProgramArray& array = with->program.array(number);
     const TileShape shape = tile_shape(world.recording().problem(), stage);
+    const auto put = [&](std::span<const std::int64_t> at, std::int64_t block, Uncertain expected) {
+        const RecordedAttention::Place place = own.stored.place_of(stage, at, block);
+        const auto [found, is_new] = tiles.try_emplace(place.id);
+        if (is_new) {
+            found->second = zeros(shape.rows, shape.cols);
+            found->second.error.setConstant(-1);
+        }
+        found->second.value(place.row, place.col) = expected.value;
+        found->second.error(place.row, place.col) = expected.error;
+    };
+    if (with->store) {
+        const WholeStage whole =
+            whole_stage(call, own.options, number, std::numeric_limits<std::int64_t>::max());
+        const std::vector<Uncertain> memory = memory_of(call, whole, *with->store, with->condition);
+        for (std::int64_t i = 0; i < whole.size(); ++i) put(whole.index_of(i), -1, memory[std::size_t(i)]);
+        return tiles;
+    }
     std::vector<std::int64_t> axes(with->program.axes.size());
     evaluate_stage(call, own.options, number, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         if (array.over >= 0)
@@ -148,14 +168,7 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Sta
             const bool is_there =
                 with->condition < 0 || whole_at(call, with->condition, axes).value_or(0) != 0;
             if (!is_there) continue;
-            const RecordedAttention::Place place = own.stored.place_of(stage, at, tile.block);
-            const auto [found, is_new] = tiles.try_emplace(place.id);
-            if (is_new) {
-                found->second = zeros(shape.rows, shape.cols);
-                found->second.error.setConstant(-1);
-            }
-            found->second.value(place.row, place.col) = expected.value[std::size_t(i)];
-            found->second.error(place.row, place.col) = expected.error[std::size_t(i)];
+            put(at, tile.block, {expected.value[std::size_t(i)], expected.error[std::size_t(i)]});
         }
     });
     return tiles;
@@ -198,7 +211,7 @@ std::optional<TilePlace> place_like(const Estimate& by_formula, const Matrix& he
 std::optional<double> where_hidden(const FormulaChange& change, Stage stage) {
     const ProgramMistake& mistake = change.mistake;
     const bool is_of_stage = change.found_in->array(mistake.stage).name == stage_info(stage).name;
-    if (mistake.is_start || mistake.condition >= 0 || !is_of_stage) return std::nullopt;
+    if (mistake.is_start || mistake.store || mistake.condition >= 0 || !is_of_stage) return std::nullopt;
     return value_where_hidden(*change.found_in, mistake.value);
 }
 
@@ -259,6 +272,12 @@ bool is_that_or_its_cast(const Program& program, Stage stage, int array) {
     return node->op == ProgramOp::read && node->what == array;
 }
 
+/// Stored to memory of all heads, and not to a tile of its own.
+bool is_global(Stage stage) {
+    return stage == Stage::o || stage == Stage::lse || stage == Stage::dq || stage == Stage::dk ||
+           stage == Stage::dv;
+}
+
 Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const FormulaChange>& formula) {
     const Stage stage = evidence.observed;
     const Program* const found_in = formula->found_in.get();
@@ -269,6 +288,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.name =
         name_of_formula(*found_in, evidence.problem(), evidence.units().p_scale,
                         {made_in.name, declared, mistake.value, mistake.condition, mistake.is_start});
+    if (mistake.store) candidate.name = output_stored_elsewhere_name;
     candidate.parameters = {{made_in.name, mistake.becomes}};
     candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
     // What a state begins with is no number that another stage was recorded to have.
@@ -276,8 +296,8 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.explains_others = mistake.explains_others;
     candidate.where = mistake.where;
     candidate.bits = mistake.bits;
-    candidate.slots = changed_slots(*found_in, declared, mistake.value, mistake.is_start);
-    if (!mistake.is_start) {
+    candidate.slots = slots_of(*found_in, mistake);
+    if (!mistake.is_start && !mistake.store) {
         candidate.parts = changed_parts(*found_in, made_in.value, mistake.value);
         candidate.lacks_guard = lacks_guard(*found_in, made_in.value, mistake.value);
         candidate.race_alike = takes_other_block(*found_in, made_in.value, mistake.value);
@@ -285,7 +305,7 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.change = change_in(formula, stage);
     // Whatever is computed from that stage has it, if nobody recorded it.
     const std::optional<Stage> made = stage_from_name(made_in.name);
-    const bool is_everywhere = mistake.condition < 0 && !mistake.is_start;
+    const bool is_everywhere = mistake.condition < 0 && !mistake.is_start && !mistake.store;
     if (made && *made != stage && is_everywhere && !evidence.world->has(*made))
         candidate.made = std::pair(*made, change_in(formula, *made));
     return candidate;
@@ -330,6 +350,7 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom me
     if (!is_wrong) return {};
     options.searched_elements = is_bounded ? most_searched : std::numeric_limits<std::int64_t>::max();
     options.tells_parts = true;
+    options.searches_stores = is_global(evidence.observed);
     options.is_known_mistake = [&](const Program& program, int stage, int value, bool is_start) {
         const ProgramArray& array = program.array(stage);
         return is_known_formula(program, evidence.problem(), evidence.units().p_scale,
@@ -339,7 +360,7 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom me
     std::vector<Candidate> candidates;
     for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
-        if (mistake.is_none || mistake.store) continue;
+        if (mistake.is_none) continue;
         const auto formula = std::make_shared<const FormulaChange>(
             FormulaChange{found.program, mistake, beside, beside ? beside->merged_from : merged_from});
         candidates.push_back(candidate_of(evidence, formula));

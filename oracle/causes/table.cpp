@@ -27,10 +27,9 @@ bool is_among(std::span<const std::string_view> names, const Cause& cause) {
 const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
-        for (const auto part :
-             {named_score_causes, named_state_causes, tail_causes, softmax_causes, precision_causes,
-              overwritten_causes, coverage_causes, fragment_causes, tile_read_causes, output_address_causes,
-              past_end_causes, store_causes, place_causes}) {
+        for (const auto part : {named_score_causes, named_state_causes, tail_causes, softmax_causes,
+                                precision_causes, overwritten_causes, coverage_causes, fragment_causes,
+                                tile_read_causes, past_end_causes, store_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part :

@@ -60,6 +60,7 @@ inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
 /// Of what the store of o does to lse.
+inline constexpr std::string_view output_stored_elsewhere_name = "output_stored_elsewhere";
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
 
 /// Of a load's index and of its bound, which one mistake may show as.
@@ -85,7 +86,6 @@ std::vector<Cause> overwritten_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> store_causes();
-std::vector<Cause> output_address_causes();
 std::vector<Cause> past_end_causes();
 std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_start_causes();

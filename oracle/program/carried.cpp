@@ -101,6 +101,11 @@ std::optional<CarriedMistake> carried(const Program& found_in, const ProgramMist
         result.program.arrays[std::size_t(stage)].value = carrier.carry(other.value);
     }
     result.condition = carrier.carry(mistake.condition);
+    result.store = mistake.store;
+    if (result.store) {
+        for (std::vector<int>* const nodes : {&result.store->indices, &result.store->extents})
+            for (int& node : *nodes) node = carrier.carry(node);
+    }
     if (carrier.has_failed()) return std::nullopt;
     ProgramArray& array = result.program.arrays[std::size_t(made_in)];
     (mistake.is_start ? array.start : array.value) = value;

@@ -71,6 +71,8 @@ struct ProgramOptions {
     /// Whether kernels are known to compute a stage so: `value`, a node, in the place of its formula, or of what it starts from. Such
     /// mistakes are likelier, and tried first; null: none are known.
     std::function<bool(const Program&, int stage, int value, bool is_start)> is_known_mistake = {};
+    /// Whether the stage may be stored at other places of its array than its own.
+    bool searches_stores = true;
     /// Most bytes of memory for stages.
     std::int64_t memory = std::int64_t(4) << 30;
 };

@@ -95,7 +95,7 @@ class MistakeSearch {
             price(fitted);
             try_out(fitted);
         }
-        if (shortest_ > least_bits_of_store) try_stores();
+        if (searched_.options().searches_stores && shortest_ > least_bits_of_store) try_stores();
         std::vector<ProgramRewrite> rewrites = listed_rewrites(searched_);
         price(rewrites);
         try_out(rewrites);
@@ -216,6 +216,9 @@ class MistakeSearch {
                 Found found{
                     {.stage = mistake.stage, .value = mistake.value}, mistake.dtype, std::move(mistake)};
                 found.open = double(found.mistake.open) / double(found.mistake.elements);
+                // Where kernels are known a store is among what they are known to do.
+                found.mistake.is_known = bool(searched_.options().is_known_mistake);
+                if (found.mistake.is_known) found.mistake.bits += bits_of_known;
                 // Where there is no number it says as well.
                 if (searched_.sets_none_apart()) found.saved = bits_of_second;
                 shortest_ = std::min(shortest_, found.bits());

@@ -219,9 +219,13 @@ std::string_view word_of_wrong(const FoundMistakes& found) {
 
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake) {
     if (!found.program || mistake.value < 0 || mistake.is_none) return {};
-    const ProgramArray& array = found.program->array(mistake.stage);
-    if (mistake.store) return {changed_store(*found.program, mistake.stage, *mistake.store)};
-    return changed_slots(*found.program, mistake.is_start ? array.start : array.value, mistake.value,
+    return slots_of(*found.program, mistake);
+}
+
+std::vector<ChangedSlot> slots_of(const Program& found_in, const ProgramMistake& mistake) {
+    if (mistake.store) return {changed_store(found_in, mistake.stage, *mistake.store)};
+    const ProgramArray& array = found_in.array(mistake.stage);
+    return changed_slots(found_in, mistake.is_start ? array.start : array.value, mistake.value,
                          mistake.is_start);
 }
 

@@ -132,6 +132,7 @@ std::string evidence_text(const ProgramMistake& mistake);
 bool is_mostly_open(const ProgramMistake& mistake);
 
 /// What of its formula is otherwise; none where nothing but its places are known.
+std::vector<ChangedSlot> slots_of(const Program& found_in, const ProgramMistake& mistake);
 std::vector<ChangedSlot> slots_of(const FoundMistakes& found, const ProgramMistake& mistake);
 
 /// How a stage came out, from the best to the worst.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "oracle/program/build.h"
@@ -24,9 +23,12 @@ constexpr double bits_of_exchange = 4;
 /// Which dimension it is, and what is otherwise in it.
 constexpr double bits_of_stored_index = 2;
 constexpr double bits_of_extent = 3;
-/// Of the elements with a number, that stand where the number says; others may have been overwritten.
+/// Of the elements with a number, that stand where the number says; where most were overwritten, how many more these are than vote for
+/// any other index.
 constexpr double voting_share = 0.5;
 constexpr std::int64_t fewest_votes = 2;
+constexpr std::int64_t times_as_many = 4;
+constexpr std::int64_t fewest_of_few = 8;
 /// Of what was overwritten nothing tells: several are right of the rest.
 constexpr std::size_t most_expressions_of_stores = 6;
 constexpr std::size_t most_of_form = 3;
@@ -115,24 +117,24 @@ class StoreOffers {
         ProgramBuilder build(program_);
         const int own = extent_of(k);
         const std::int64_t length = whole_.shape[k];
-        std::set<std::int64_t> known{length};
         const auto add = [&](std::int64_t number, int node, double bits) {
-            if (number <= 0 || !known.insert(number).second) return;
+            if (number <= 0 || number == length) return;
             StoredAt store = own_;
             store.extents[k - 1] = node;
             found_.push_back({std::move(store), bits_of_stored_index + bits_of_extent + bits});
         };
         const std::map<std::int64_t, int> sizes = named_sizes(call_, build);
         for (const auto& [size, node] : sizes) add(size, node, std::log2(double(sizes.size())));
-        const auto rounded = [&](std::int64_t multiple, int node) {
+        const auto rounded = [&](std::int64_t multiple, int node, double bits) {
             const int up = build.of_two(ProgramOp::plus, own, build.moved(node, -1));
             add((length + multiple - 1) / multiple * multiple,
-                build.of_two(ProgramOp::times, build.of_two(ProgramOp::quotient, up, node), node),
-                bits_of_extent);
+                build.of_two(ProgramOp::times, build.of_two(ProgramOp::quotient, up, node), node), bits);
         };
         const auto axis = std::size_t(whole_.axes[k]);
-        if (program_.axes[axis].block >= 0) rounded(call_.blocks[axis], program_.axes[axis].block);
-        for (const std::int64_t by : roundings) rounded(by, build.whole(by));
+        if (program_.axes[axis].block >= 0)
+            rounded(call_.blocks[axis], program_.axes[axis].block, bits_of_extent);
+        for (const std::int64_t by : roundings)
+            rounded(by, build.whole(by), bits_of_extent + bits_of_number(by));
         for (std::int64_t n = 1; n <= most_padding; ++n)
             for (const std::int64_t by : {n, -n})
                 add(length + by, build.moved(own, by), 1 + bits_of_number(n));
@@ -156,10 +158,15 @@ class StoreOffers {
         }
         VotedIndices table;
         for (const auto& [x, of_number] : counts) {
-            const auto best =
-                std::ranges::max_element(of_number, {}, [](const auto& vote) { return vote.second; });
-            const auto least = std::max(fewest_votes, std::int64_t(voting_share * double(all[x])));
-            if (best->second >= least) table.emplace_back(x, best->first);
+            const auto votes_for = [](const auto& vote) { return vote.second; };
+            const auto best = std::ranges::max_element(of_number, {}, votes_for);
+            std::int64_t next = 0;
+            for (const auto& [y, count] : of_number)
+                if (y != best->first) next = std::max(next, count);
+            const bool are_most =
+                best->second >= std::max(fewest_votes, std::int64_t(voting_share * double(all[x])));
+            if (are_most || best->second >= std::max(fewest_of_few, times_as_many * next))
+                table.emplace_back(x, best->first);
         }
         return table;
     }

@@ -113,17 +113,6 @@ class StoreSearch {
         return condition_of_places(searched_, places);
     }
 
-    std::vector<char> places_of(const FoundCondition& condition) const {
-        std::vector<char> inside(std::size_t(whole_.size()));
-        for (std::int64_t i = 0; i < whole_.size(); ++i) {
-            const AxisIndices at = whole_.at(i);
-            const std::vector<std::int64_t> axes(at.begin(),
-                                                 at.begin() + std::ptrdiff_t(call_.extents.size()));
-            inside[std::size_t(i)] = whole_at(call_, condition.node, axes).value_or(0) != 0 ? 1 : 0;
-        }
-        return inside;
-    }
-
     std::optional<double> left_where(const std::vector<std::int32_t>& stored) const {
         std::int64_t nothing = 0;
         std::int64_t none = 0;
@@ -138,8 +127,8 @@ class StoreSearch {
         return double(zeros) >= most_left * double(nothing) ? std::optional(0.0) : std::nullopt;
     }
 
-    StoreOutcome outcome_of(const StoredAt& store, const std::vector<char>& inside) const {
-        const std::vector<std::int32_t> stored = stored_elements(call_, whole_, store, inside);
+    StoreOutcome outcome_of(const StoredAt& store, int condition) const {
+        const std::vector<std::int32_t> stored = stored_elements(call_, whole_, store, condition);
         StoreOutcome outcome;
         outcome.left = left_where(stored);
         for (std::int64_t i = 0; i < whole_.size(); ++i) {
@@ -178,12 +167,12 @@ class StoreSearch {
     }
 
     std::optional<ProgramMistake> explained_by(OfferedStore offered) {
-        StoreOutcome outcome = outcome_of(offered.store, {});
+        StoreOutcome outcome = outcome_of(offered.store, -1);
         std::optional<FoundCondition> condition;
         if (!is_it(outcome)) {
             condition = condition_of(offered.store);
             if (!condition) return std::nullopt;
-            outcome = outcome_of(offered.store, places_of(*condition));
+            outcome = outcome_of(offered.store, condition->node);
             if (!is_it(outcome)) return std::nullopt;
             offered.bits += condition->bits;
         }

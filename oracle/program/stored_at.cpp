@@ -1,11 +1,13 @@
 #include "oracle/program/stored_at.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "dump/schema.h"
 #include "dump/schema/error.h"
 #include "oracle/program/build.h"
 #include "oracle/program/numbers.h"
@@ -55,6 +57,13 @@ AxisIndices WholeStage::at(std::int64_t element) const {
     return place;
 }
 
+std::vector<std::int64_t> WholeStage::index_of(std::int64_t element) const {
+    const AxisIndices place = at(element);
+    std::vector<std::int64_t> index;
+    for (const int axis : axes) index.push_back(place[std::size_t(axis)]);
+    return index;
+}
+
 bool WholeStage::holds(std::int64_t address, std::int64_t element) const {
     return known[std::size_t(address)] != 0 &&
            is_as_expected(got[std::size_t(address)], expected[std::size_t(element)],
@@ -63,17 +72,21 @@ bool WholeStage::holds(std::int64_t address, std::int64_t element) const {
 
 namespace {
 
-/// Elements by their blocks, and in each row-major.
+/// Elements by their blocks, and in each row-major; of an axis before those that are cut each index is a block.
 std::vector<std::int32_t> block_by_block(const ProgramCall& call, const WholeStage& whole) {
     std::vector<std::int32_t> order(std::size_t(whole.size()));
     std::iota(order.begin(), order.end(), 0);
     std::vector<std::int64_t> block_of(order.size(), 0);
-    for (std::size_t k = 0; k < whole.axes.size(); ++k) {
+    std::size_t last = whole.axes.size();
+    const auto is_cut = [&](std::size_t k) {
+        return call.program.axes[std::size_t(whole.axes[k])].block >= 0;
+    };
+    while (last > 0 && !is_cut(last - 1)) --last;
+    for (std::size_t k = 0; k < last; ++k) {
         const auto axis = std::size_t(whole.axes[k]);
-        const std::int64_t blocks = call.blocks_of(whole.axes[k]);
+        const std::int64_t block = is_cut(k) ? call.blocks[axis] : 1;
         for (std::int64_t i = 0; i < whole.size(); ++i)
-            block_of[std::size_t(i)] =
-                block_of[std::size_t(i)] * blocks + whole.at(i)[axis] / call.blocks[axis];
+            block_of[std::size_t(i)] = block_of[std::size_t(i)] * whole.shape[k] + whole.at(i)[axis] / block;
     }
     std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return block_of[std::size_t(i)]; });
     return order;
@@ -173,16 +186,31 @@ std::optional<std::int64_t> StoreAddresses::of(const AxisIndices& at) const {
 }
 
 std::vector<std::int32_t> stored_elements(const ProgramCall& call, const WholeStage& whole,
-                                          const StoredAt& store, const std::vector<char>& is_stored_so) {
+                                          const StoredAt& store, int condition) {
     const StoreAddresses addresses(call, whole, store);
     std::vector<std::int32_t> stored(std::size_t(whole.size()), -1);
     for (const std::int32_t element : whole.order) {
-        const bool is_moved = is_stored_so.empty() || is_stored_so[std::size_t(element)] != 0;
+        const AxisIndices at = whole.at(element);
+        const bool is_moved = condition < 0 || whole_of(call, condition, at).value_or(0) != 0;
         const std::optional<std::int64_t> address =
-            is_moved ? addresses.of(whole.at(element)) : std::optional<std::int64_t>(element);
+            is_moved ? addresses.of(at) : std::optional<std::int64_t>(element);
         if (address) stored[std::size_t(*address)] = element;
     }
     return stored;
+}
+
+std::vector<Uncertain> memory_of(const ProgramCall& call, const WholeStage& whole, const StoredAt& store,
+                                 int condition) {
+    const double unwritten = double(std::bit_cast<float>(unwritten_bits));
+    const double left = store.left && std::isnan(*store.left) ? unwritten : store.left.value_or(unwritten);
+    std::vector<Uncertain> memory;
+    for (const std::int32_t by : stored_elements(call, whole, store, condition)) {
+        if (by >= 0)
+            memory.push_back({whole.expected[std::size_t(by)], whole.error[std::size_t(by)]});
+        else
+            memory.push_back({store.left ? left : std::nan(""), store.left ? 0 : HUGE_VAL});
+    }
+    return memory;
 }
 
 }  // namespace tilescope

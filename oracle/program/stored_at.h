@@ -42,6 +42,7 @@ struct WholeStage {
 
     std::int64_t size() const { return std::ssize(expected); }
     AxisIndices at(std::int64_t element) const;
+    std::vector<std::int64_t> index_of(std::int64_t element) const;
     /// Whether the memory holds at `address` what is expected of `element`.
     bool holds(std::int64_t address, std::int64_t element) const;
 };
@@ -73,9 +74,13 @@ class StoreAddresses {
     std::int64_t size_ = 0;
 };
 
-/// Which element the kernel stored last at each place of the memory; -1: none. `is_stored_so`: those that are; others go to their own
-/// places. Empty: all are.
+/// Which element the kernel stored last at each place of the memory; -1: none. `condition`: a node, of the elements that are stored so;
+/// others go to their own places. -1: all are.
 std::vector<std::int32_t> stored_elements(const ProgramCall& call, const WholeStage& whole,
-                                          const StoredAt& store, const std::vector<char>& is_stored_so);
+                                          const StoredAt& store, int condition);
+
+/// What the memory holds then; of what nobody knows the error is infinite, and what nobody wrote is exact.
+std::vector<Uncertain> memory_of(const ProgramCall& call, const WholeStage& whole, const StoredAt& store,
+                                 int condition);
 
 }  // namespace tilescope

@@ -202,36 +202,39 @@ TEST(Identified, IndexOfTheOutput) {
         return (head * length + query) * p.head_dim_v + d;
     };
     const auto named_where = [&](const OutputAddress& address) {
-        const std::string name = named(stored_at(honest, address));
-        return name.substr(0, std::min(name.find(", elsewhere"), name.find(')')));
+        return test::named_where(stored_at(honest, address));
     };
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return head_of(tile) * p.seqlen_q * p.head_dim_v + d * p.seqlen_q + query;
               }),
-              "output_stored_elsewhere (stores to [batch][head][d][query]");
+              "output_stored_elsewhere (o stored at o.flat[((b * heads + h) * head_dim_v + e) * seqlen_q + "
+              "i]) everywhere");
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t) {
                   return index(head_of(tile), p.seqlen_q, query, tile.q_block);
               }),
-              "output_stored_elsewhere (stores to [batch][head][query][q_block]");
+              "output_stored_elsewhere (o stored at [b, h, i, i / block_m]) everywhere");
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_q, query, d / 2 * 2);
               }),
-              "output_stored_elsewhere (stores to [batch][head][query][d / 2 * 2]");
+              "output_stored_elsewhere (o stored at [b, h, i, e / 2 * 2]) everywhere");
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_kv, query, d);
               }),
-              "output_stored_elsewhere (stores to its own place with seqlen_kv in place of seqlen_q");
+              "output_stored_elsewhere (o stored at o.flat[((b * heads + h) * seqlen_kv + i) * head_dim_v + "
+              "e]) everywhere");
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_q - 2, query, d);
               }),
-              "output_stored_elsewhere (stores to its own place with seqlen_q - 2 in place of seqlen_q");
+              "output_stored_elsewhere (o stored at o.flat[((b * heads + h) * (seqlen_q - 2) + i) * "
+              "head_dim_v + e]) everywhere");
     // Of some blocks alone, which write over others.
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return tile.q_block == 1
                              ? head_of(tile) * p.seqlen_q * p.head_dim_v + d * p.seqlen_q + query
                              : index(head_of(tile), p.seqlen_q, query, d);
               }),
-              "output_stored_elsewhere (stores to [batch][head][d][query], where q_block == 1");
+              "output_stored_elsewhere (o stored at o.flat[((b * heads + h) * head_dim_v + e) * seqlen_q + "
+              "i]) where i / block_m == 1");
 }
 
 /// Without a bound of the store the last block of a head writes over the next one. Of a q of zeros every key has the
