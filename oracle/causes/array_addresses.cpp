@@ -73,18 +73,4 @@ std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, co
     return maps;
 }
 
-ArrayExtents array_shape(Stage stage, const Problem& problem) {
-    const bool of_queries = stage_info(stage).row_axis == Axis::query;
-    return {problem.batch, of_queries ? problem.heads : problem.heads_kv,
-            of_queries ? problem.seqlen_q : problem.seqlen_kv, tile_shape(problem, stage).cols};
-}
-
-std::int64_t origin(const SearchedTile& site, Stage stage) {
-    const ArrayExtents shape = array_shape(stage, site.world->recording().problem());
-    const bool of_queries = stage_info(stage).row_axis == Axis::query;
-    const std::int64_t head = of_queries ? site.id.head : site.call->problem.head_kv(site.id.head);
-    const std::int64_t first = of_queries ? site.first_row : site.first_key;
-    return ((site.id.batch * shape.heads + head) * shape.length + first) * shape.cols;
-}
-
 }  // namespace tilescope

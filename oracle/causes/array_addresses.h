@@ -11,7 +11,7 @@
 
 namespace tilescope {
 
-// Addresses in tiles and in arrays of all heads, told by the values that stand there.
+// Addresses in tiles, told by the values that stand there.
 
 /// A zero stands anywhere, a NaN nowhere.
 inline bool tells_address(double value) {
@@ -26,24 +26,5 @@ using SampleOf =
 /// the array to the next. `most`: maps of the same samples, where several fit.
 std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const TileAxes& axes,
                                    const SampleOf& sample_of, std::size_t most = 1);
-
-/// The dimensions of the array of all heads that a stage is loaded from or stored to, [batch][heads][length][cols].
-struct ArrayExtents {
-    std::int64_t batch;
-    std::int64_t heads;
-    std::int64_t length;
-    std::int64_t cols;
-
-    std::int64_t size_of_head() const { return length * cols; }
-    std::int64_t size() const { return batch * heads * size_of_head(); }
-};
-ArrayExtents array_shape(Stage stage, const Problem& problem);
-
-/// Where the first element of the tile stands.
-std::int64_t origin(const SearchedTile& site, Stage stage);
-
-/// Addresses in the array that hold an element's value, from its beginning; nullopt: it does not vote.
-using SourcesOf = std::function<std::optional<std::vector<std::int64_t>>(const Observation&, Eigen::Index row,
-                                                                         Eigen::Index col)>;
 
 }  // namespace tilescope
