@@ -7,6 +7,7 @@
 #include "dump/schema/error.h"
 #include "oracle/judge/share_pieces.h"
 #include "oracle/program/explain_element.h"
+#include "oracle/report/npy.h"
 
 namespace tilescope {
 
@@ -22,7 +23,6 @@ constexpr OptionOfAttention options_of_attention[] = {
     {"--stage", [](const Arguments& a) { return !a.stage.empty(); }},
     {"--row", [](const Arguments& a) { return a.judge.compare.only_row.has_value(); }},
     {"--tile", [](const Arguments& a) { return a.judge.compare.only_kv_tile.has_value(); }},
-    {"--npy", [](const Arguments& a) { return !a.npy.empty(); }},
     {"--png", [](const Arguments& a) { return !a.png.empty(); }},
     {"--like", [](const Arguments& a) { return !a.like.empty(); }},
     {"--atol", [](const Arguments& a) { return a.judge.compare.atol.has_value(); }},
@@ -66,7 +66,12 @@ JudgedProgram judge_program_file(const FoundPath& found, const JudgePlan& plan) 
     how.top = std::size_t(plan.arguments.judge.compare.top);
     how.died = plan.search_died;
     how.declared = plan.arguments.declarations;
-    return judge_program_recording(found.path, read_declared(found.path, plan.arguments), how);
+    const ProgramRecording recording = read_declared(found.path, plan.arguments);
+    JudgedProgram judged = judge_program_recording(found.path, recording, how);
+    const int wrong = judged.report.first_wrong;
+    if (!plan.arguments.npy.empty() && wrong >= 0)
+        write_npy(plan.arguments.npy, RecordedCall(recording), wrong);
+    return judged;
 }
 
 std::string read_program_text(const std::string& path, const Arguments& arguments) {

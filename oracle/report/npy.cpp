@@ -65,6 +65,45 @@ class NpyFile {
     std::uint64_t data_ = 0;
 };
 
+/// What npy_files() names.
+struct NpyFiles {
+    NpyFiles(const std::string& directory, const std::vector<std::int64_t>& shape)
+        : NpyFiles(npy_files(created(directory)), shape) {}
+
+    void commit() {
+        got.commit();
+        expected.commit();
+        difference.commit();
+    }
+
+    NpyFile<float> got;
+    NpyFile<double> expected;
+    NpyFile<double> difference;
+
+ private:
+    NpyFiles(const std::array<std::string, 3>& files, const std::vector<std::int64_t>& shape)
+        : got(files[0], shape, "<f4"), expected(files[1], shape, "<f8"), difference(files[2], shape, "<f8") {}
+
+    static const std::string& created(const std::string& directory) {
+        std::error_code error;
+        std::filesystem::create_directories(directory, error);
+        if (error)
+            throw Error("cannot be created (" + error.message() + ")", directory,
+                        "choose a place that can be written");
+        return directory;
+    }
+};
+
+/// Of an element of a tile, in an array of that shape along the blocks of a state and the axes of the stage.
+std::int64_t number_of(const ProgramTile& tile, std::int64_t element,
+                       const std::vector<std::int64_t>& shape) {
+    const std::vector<std::int64_t> index = tile.index_of(element);
+    std::int64_t number = std::max<std::int64_t>(tile.block, 0);
+    for (std::size_t k = 0; k < index.size(); ++k)
+        number = number * shape[shape.size() - index.size() + k] + index[k];
+    return number;
+}
+
 /// Index of the tile's first element in the head's part of the dataset, and the distance between its rows.
 struct Placement {
     std::int64_t first = 0;
@@ -93,20 +132,11 @@ std::array<std::string, 3> npy_files(const std::string& directory) {
 void write_npy(const std::string& directory, const Report& report, const Recording& recording,
                const Recording* other, JudgeOptions options) {
     if (!report.guilty) return;
-    std::error_code error;
-    std::filesystem::create_directories(directory, error);
-    if (error)
-        throw Error("cannot be created (" + error.message() + ")", directory,
-                    "choose a place that can be written");
-
     const Stage guilty = *report.guilty;
     const Problem& problem = recording.problem();
     const DatasetShape dataset = dataset_shape(problem, guilty);
     const std::vector<std::int64_t> shape(dataset.dims.begin() + 2, dataset.dims.end());
-    const std::array<std::string, 3> files = npy_files(directory);
-    NpyFile<float> got(files[0], shape, "<f4");
-    NpyFile<double> expected(files[1], shape, "<f8");
-    NpyFile<double> difference(files[2], shape, "<f8");
+    NpyFiles files(directory, shape);
 
     // Tiles are disjoint, and so are the places that several threads write to.
     options.only_head = std::pair{report.first_divergence->tile.batch,
@@ -119,9 +149,9 @@ void write_npy(const std::string& directory, const Report& report, const Recordi
         const Eigen::Index rows = values.rows();
         for (Eigen::Index row = 0; row < rows; ++row) {
             const std::int64_t at = place.first + row * place.row_stride;
-            got.write(at, {values.row(row).data(), width});
-            expected.write(at, {estimate.value.row(row).data(), width});
-            difference.write(at, {distance.row(row).data(), width});
+            files.got.write(at, {values.row(row).data(), width});
+            files.expected.write(at, {estimate.value.row(row).data(), width});
+            files.difference.write(at, {distance.row(row).data(), width});
         }
     };
     if (other != nullptr) {
@@ -129,9 +159,44 @@ void write_npy(const std::string& directory, const Report& report, const Recordi
     } else {
         judge(recording, options);
     }
-    got.commit();
-    expected.commit();
-    difference.commit();
+    files.commit();
+}
+
+void write_npy(const std::string& directory, const RecordedCall& recorded, int stage) {
+    const ProgramCall& call = recorded.call;
+    const ProgramArray& array = recorded.program.array(stage);
+    std::vector<std::int64_t> shape;
+    if (array.over >= 0) shape.push_back(call.blocks_of(array.over));
+    for (const int index : array.indices)
+        shape.push_back(call.extents[std::size_t(recorded.program.axis_of(index))]);
+    NpyFiles files(directory, shape);
+    ProgramOptions options;
+    options.stored = &recorded.stored;
+    // Tiles are disjoint, and so are the places that several threads write to.
+    evaluate_stage(call, options, stage, [&](const ProgramTile& tile, const ExpectedTile& expected) {
+        std::vector<double> stored(std::size_t(tile.size()));
+        std::vector<char> known(stored.size(), 0);
+        recorded.stored.read(tile, stored, known);
+        const std::int64_t width = tile.indices.empty() ? 1 : tile.indices.back().count;
+        std::vector<float> got;
+        std::vector<double> should;
+        std::vector<double> distance;
+        for (std::int64_t first = 0; first < tile.size(); first += width) {
+            for (std::vector<double>* const row : {&should, &distance}) row->clear();
+            got.clear();
+            for (auto i = std::size_t(first); i < std::size_t(first + width); ++i) {
+                const double none = std::numeric_limits<double>::quiet_NaN();
+                got.push_back(float(known[i] != 0 ? stored[i] : none));
+                should.push_back(known[i] != 0 ? expected.value[i] : none);
+                distance.push_back(known[i] != 0 ? stored[i] - expected.value[i] : none);
+            }
+            const std::int64_t at = number_of(tile, first, shape);
+            files.got.write(at, got);
+            files.expected.write(at, should);
+            files.difference.write(at, distance);
+        }
+    });
+    files.commit();
 }
 
 }  // namespace tilescope

@@ -5,6 +5,7 @@
 
 #include "dump/recording.h"
 #include "oracle/judge.h"
+#include "oracle/program/judge_recording.h"
 
 namespace tilescope {
 
@@ -17,5 +18,9 @@ std::array<std::string, 3> npy_files(const std::string& directory);
 /// guilty stage. Errors: Error when they cannot be written.
 void write_npy(const std::string& directory, const Report& report, const Recording& recording,
                const Recording* other, JudgeOptions options);
+
+/// The same of a stage of a declared kernel, which should hold what follows from the stored stages before it: along its axes, of a
+/// state along its blocks first. got.npy has the numbers that were stored, as float32.
+void write_npy(const std::string& directory, const RecordedCall& recorded, int stage);
 
 }  // namespace tilescope

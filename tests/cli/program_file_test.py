@@ -144,12 +144,40 @@ class Judged(TileDiffCase):
             run = self.run_it(self.folder, "--report", f"{name}=-")
             self.assertIn("acc * c", run.stdout.replace("\\", ""))
 
+    def test_the_wrong_stage_as_arrays(self):
+        """Of a state its blocks come first; what nobody stored is NaN."""
+        inputs, stored = computed()
+        folder = self.folder / "arrays"
+
+        def arrays():
+            return [np.load(folder / f"{name}.npy") for name in ("got", "expected", "difference")]
+
+        write(self.file, inputs, stored)
+        self.assertEqual(self.run_it(self.file, "--npy", folder).returncode, MATCH)
+        self.assertFalse(folder.exists())
+        for name in ("acc", "y"):
+            with self.subTest(name):
+                wrong = {stage: np.array(array) for stage, array in stored.items()}
+                wrong[name][..., 3, 1] += 1
+                write(self.file, inputs, wrong)
+                self.assertEqual(self.run_it(self.file, "--npy", folder).returncode, DIVERGED)
+                got, expected, difference = arrays()
+                np.testing.assert_array_equal(got, np.float32(wrong[name]))
+                np.testing.assert_allclose(got - expected, difference, atol=1e-6)
+                self.assertEqual(np.argwhere(np.abs(difference[0] if name == "acc" else difference) > 0.5).tolist(), [[3, 1]])
+        write(self.file, inputs, {"acc": stored["acc"][-1] + 1})
+        self.assertEqual(self.run_it(self.file, "--npy", folder).returncode, DIVERGED)
+        got, expected, difference = arrays()
+        self.assertEqual(got.shape, stored["acc"].shape)
+        self.assertTrue(np.isnan(got[:-1]).all() and np.isnan(expected[:-1]).all())
+        np.testing.assert_allclose(difference[-1], 1, atol=1e-3)
+
     def test_options_of_attention(self):
         write(self.file, *computed())
         other = self.folder / "other.h5"
         write(other, *computed())
         for option in (["--against", other], ["--against", other, "--same-run"], ["--stage", "y"], ["--row", "1"], ["--tile", "1"],
-                       ["--npy", self.folder / "npy"], ["--png", self.folder / "png"], ["--like", "flash-attention-2"],
+                       ["--png", self.folder / "png"], ["--like", "flash-attention-2"],
                        ["--atol", "1"], ["--rtol", "1"], ["--cause-of", other],
                        ["--replay-out", self.folder / "out.h5"], ["--search-all"], ["--without-cause", "scale_missing"], ["--suggest"]):
             with self.subTest(option[0]):
