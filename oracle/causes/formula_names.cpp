@@ -308,7 +308,7 @@ bool lacks_guard(const Program& program, int declared, int becomes) {
 }
 
 std::vector<std::string_view> names_of_formulas() {
-    std::vector<std::string_view> all{output_stored_elsewhere_name};
+    std::vector<std::string_view> all{output_stored_elsewhere_name, rows_stored_past_end_name};
     for (const FormulaName& row : formula_patterns()) all.push_back(row.name);
     return all;
 }

@@ -153,7 +153,8 @@ FormulaTiles tiles_of(const CauseSearch& world, const FormulaChange& change, Sta
     if (with->store) {
         const WholeStage whole =
             whole_stage(call, own.options, number, std::numeric_limits<std::int64_t>::max());
-        const std::vector<Uncertain> memory = memory_of(call, whole, *with->store, with->condition);
+        const std::vector<Uncertain> memory =
+            memory_of(call, own.options, whole, *with->store, with->condition);
         for (std::int64_t i = 0; i < whole.size(); ++i) put(whole.index_of(i), -1, memory[std::size_t(i)]);
         return tiles;
     }
@@ -288,7 +289,8 @@ Candidate candidate_of(const Evidence& evidence, const std::shared_ptr<const For
     candidate.name =
         name_of_formula(*found_in, evidence.problem(), evidence.units().p_scale,
                         {made_in.name, declared, mistake.value, mistake.condition, mistake.is_start});
-    if (mistake.store) candidate.name = output_stored_elsewhere_name;
+    if (mistake.store)
+        candidate.name = mistake.store->behind < 0 ? output_stored_elsewhere_name : rows_stored_past_end_name;
     candidate.parameters = {{made_in.name, mistake.becomes}};
     candidate.free_parameters = int(bits_to_choose(mistake) / bits_of_parameter);
     // What a state begins with is no number that another stage was recorded to have.

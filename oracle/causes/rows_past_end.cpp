@@ -35,7 +35,7 @@ HeadCall with_whole_blocks(const HeadCall& call) {
 }
 
 /// The output's rows past the end, in natural units: those of one head.
-Estimate output_past_end(const CauseSearch& world, std::int64_t batch, std::int64_t head, Stage stage) {
+Estimate output_past_end(const CauseSearch& world, std::int64_t batch, std::int64_t head) {
     const HeadCall& call = *world.call(batch, head);
     const Problem& problem = call.problem;
     const HeadCall whole = with_whole_blocks(call);
@@ -57,37 +57,18 @@ Estimate output_past_end(const CauseSearch& world, std::int64_t batch, std::int6
         };
         replay.step(tile, {q, staged(Stage::k), staged(Stage::v)}, {});
     }
-    Estimate rows = stage == Stage::o ? replay.output() : replay.log_sum_exp();
+    Estimate rows = replay.output();
     const std::int64_t past = rows_past_end(problem);
     return {rows.value.bottomRows(past), rows.error.bottomRows(past)};
-}
-
-std::shared_ptr<const Estimate> known_past_end(const CauseSearch& world, std::int64_t batch,
-                                               std::int64_t head, Stage stage) {
-    const std::string name =
-        "past end " + std::string(stage_info(stage).name) + " " + digits(batch) + " " + digits(head);
-    return world.once<Estimate>(name, [&] { return output_past_end(world, batch, head, stage); });
-}
-
-/// Over the first rows of the next head, where that is stored before.
-Change stores_over_next_head(Stage stage, std::int64_t rows) {
-    return {.result = [=](const SearchedTile& site, Estimate& estimate) {
-        const Problem& problem = site.call->problem;
-        const std::int64_t before = site.id.batch * problem.heads + site.id.head - 1;
-        const std::int64_t past = std::min(rows, rows_past_end(problem));
-        if (before < 0 || site.first_row >= past) return;
-        const auto tail = known_past_end(*site.world, before / problem.heads, before % problem.heads, stage);
-        const auto count = std::min<Eigen::Index>(past - site.first_row, estimate.value.rows());
-        estimate.value.topRows(count) = tail->value.middleRows(site.first_row, count);
-        estimate.error.topRows(count) = tail->error.middleRows(site.first_row, count);
-    }};
 }
 
 /// Those of the last head over lse, which begins where o ends.
 Change stores_over_lse(std::int64_t rows) {
     return {.result = [=](const SearchedTile& site, Estimate& lse) {
         const Problem& problem = site.call->problem;
-        const auto tail = known_past_end(*site.world, problem.batch - 1, problem.heads - 1, Stage::o);
+        const auto tail = site.world->once<Estimate>("o past the end", [&] {
+            return output_past_end(*site.world, problem.batch - 1, problem.heads - 1);
+        });
         const std::int64_t stored = std::min(rows, rows_past_end(problem)) * problem.head_dim_v;
         const std::int64_t first =
             (site.id.batch * problem.heads + site.id.head) * problem.seqlen_q + site.first_row;
@@ -101,27 +82,17 @@ Change stores_over_lse(std::int64_t rows) {
     }};
 }
 
-/// One more than the last wrong element of the output, counted by its rows or from the beginning of its array.
-std::int64_t end_of_wrong(const Evidence& evidence, bool in_array) {
+/// One more than the last wrong element of lse, from the beginning of its array.
+std::int64_t end_of_wrong(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
     std::int64_t end = 0;
     for (const Observation& seen : evidence.seen) {
         const TileId& id = seen.site.id;
-        const std::int64_t head =
-            in_array ? (id.batch * evidence.problem().heads + id.head) * evidence.problem().seqlen_q : 0;
+        const std::int64_t head = (id.batch * problem.heads + id.head) * problem.seqlen_q;
         for (std::size_t i = 0; i < seen.bad_rows.size(); ++i)
             if (seen.bad_rows[i]) end = std::max(end, head + seen.site.first_row + std::int64_t(i) + 1);
     }
     return end;
-}
-
-/// All rows past the end, or as many as are needed for what is wrong.
-template <class ChangeOf>
-std::vector<Candidate> candidates_of_rows(std::int64_t past, std::int64_t needed, const ChangeOf& change_of) {
-    std::vector<Candidate> candidates;
-    if (needed > past || needed == 0) return candidates;
-    candidates.push_back({{}, change_of(past)});
-    if (needed < past) candidates.push_back({{{"rows", digits(needed)}}, change_of(needed), 1});
-    return candidates;
 }
 
 bool is_past_end_known(const Evidence& evidence) {
@@ -129,30 +100,26 @@ bool is_past_end_known(const Evidence& evidence) {
            evidence.world->recording().side_inputs().seqlens_q.empty();
 }
 
-std::vector<Candidate> stored_past_end(const Evidence& evidence) {
-    if (!is_past_end_known(evidence)) return {};
-    return candidates_of_rows(
-        rows_past_end(evidence.problem()), end_of_wrong(evidence, false),
-        [stage = evidence.acts](std::int64_t rows) { return stores_over_next_head(stage, rows); });
-}
-
+/// All rows past the end, or as many as are needed for what is wrong.
 std::vector<Candidate> stored_over_lse(const Evidence& evidence) {
-    if (!is_past_end_known(evidence)) return {};
     const std::int64_t past = rows_past_end(evidence.problem());
     const std::int64_t cols = evidence.problem().head_dim_v;
-    const std::int64_t rows = (end_of_wrong(evidence, true) + cols - 1) / cols;
-    return candidates_of_rows(past, std::min(rows, past), stores_over_lse);
+    const std::int64_t needed = std::min((end_of_wrong(evidence) + cols - 1) / cols, past);
+    if (!is_past_end_known(evidence) || needed == 0) return {};
+    std::vector<Candidate> candidates = {{{}, stores_over_lse(past)}};
+    if (needed < past) candidates.push_back({{{"rows", digits(needed)}}, stores_over_lse(needed), 1});
+    return candidates;
 }
 
 }  // namespace
 
 std::vector<Cause> past_end_causes() {
-    return {{"rows_stored_past_end",
+    return {{rows_stored_past_end_name,
              "coverage",
-             {Stage::o, Stage::lse},
+             {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
              "rows past the end of the sequence are stored, over the first rows of the next head",
              "the bound of the store",
-             stored_past_end},
+             nullptr},
             {rows_stored_over_lse_name,
              "coverage",
              {Stage::lse},

@@ -61,6 +61,7 @@ inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
 /// Of what the store of o does to lse.
 inline constexpr std::string_view output_stored_elsewhere_name = "output_stored_elsewhere";
+inline constexpr std::string_view rows_stored_past_end_name = "rows_stored_past_end";
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
 
 /// Of a load's index and of its bound, which one mistake may show as.

@@ -105,6 +105,10 @@ std::optional<CarriedMistake> carried(const Program& found_in, const ProgramMist
     if (result.store) {
         for (std::vector<int>* const nodes : {&result.store->indices, &result.store->extents})
             for (int& node : *nodes) node = carrier.carry(node);
+        result.store->end = carrier.carry(result.store->end);
+        int& behind = result.store->behind;
+        if (behind >= 0 && (behind = axis_named(declared, found_in.axes[std::size_t(behind)].name)) < 0)
+            return std::nullopt;
     }
     if (carrier.has_failed()) return std::nullopt;
     ProgramArray& array = result.program.arrays[std::size_t(made_in)];

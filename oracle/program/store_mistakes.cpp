@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "oracle/describe/bits.h"
+#include "oracle/program/build.h"
 #include "oracle/program/formula_samples.h"
 #include "oracle/program/offered_stores.h"
 #include "oracle/program/wrong_places.h"
@@ -27,6 +28,8 @@ constexpr std::size_t most_replayed = 48;
 constexpr std::size_t most_stores_told = 4;
 constexpr double bits_of_store = 4;
 constexpr double bits_of_left = 2;
+constexpr double bits_of_guard = 4;
+constexpr double bits_of_last = 2;
 /// What is in another order may have been read so: kernels have more loads than stores.
 constexpr double bits_of_order_of_stores = 4;
 /// Of the places that nothing is stored at, that hold the same.
@@ -71,6 +74,7 @@ class StoreSearch {
             shortest = std::min(shortest, mistake->bits);
             all.push_back(*std::move(mistake));
         }
+        for (const int axis : whole_.axes) add_behind(axis, all);
         std::ranges::stable_sort(all, {}, &ProgramMistake::bits);
         return all;
     }
@@ -127,8 +131,8 @@ class StoreSearch {
         return double(zeros) >= most_left * double(nothing) ? std::optional(0.0) : std::nullopt;
     }
 
-    StoreOutcome outcome_of(const StoredAt& store, int condition) const {
-        const std::vector<std::int32_t> stored = stored_elements(call_, whole_, store, condition);
+    StoreOutcome outcome_of(const WholeStage& source, const StoredAt& store, int condition) const {
+        const std::vector<std::int32_t> stored = stored_elements(call_, source, store, condition);
         StoreOutcome outcome;
         outcome.left = left_where(stored);
         for (std::int64_t i = 0; i < whole_.size(); ++i) {
@@ -144,14 +148,14 @@ class StoreSearch {
             }
             const bool is_left =
                 by < 0 && (std::isnan(*outcome.left) ? std::isnan(got) : got == *outcome.left);
-            const bool is_explained = by < 0 ? is_left : whole_.holds(i, by);
+            const bool is_explained = by < 0 ? is_left : source.holds(i, by);
             if (is_right) outcome.broken += is_explained ? 0 : 1;
             if (is_right || !is_explained) continue;
             ++outcome.explained;
             if (by < 0) continue;
             ++outcome.moved;
             const double off = std::abs(got - whole_.expected[std::size_t(i)]);
-            const double times = off / whole_.error[std::size_t(by)];
+            const double times = off / source.error[std::size_t(by)];
             outcome.evidence +=
                 std::isfinite(times) ? std::clamp(std::log2(times), 0.0, most_evidence) : most_evidence;
         }
@@ -166,19 +170,83 @@ class StoreSearch {
                double(outcome.broken) <= (1 - most_of_right) * double(outcome.right);
     }
 
+    /// A store that does not ask whether an index is within its axis.
+    void add_behind(int axis, std::vector<ProgramMistake>& all) {
+        const std::int64_t extent = call_.extents[std::size_t(axis)];
+        const std::int64_t block = call_.blocks[std::size_t(axis)];
+        const bool is_cut = call_.program.axes[std::size_t(axis)].block >= 0;
+        const std::int64_t behind = is_cut ? (block - extent % block) % block : 0;
+        std::int64_t wrong = 0;
+        for (std::int64_t i = 0; i < whole_.size(); ++i)
+            wrong += whole_.known[std::size_t(i)] != 0 && !whole_.holds(i, i) ? 1 : 0;
+        // Each of these overwrites at most one.
+        if (behind == 0 || wrong > whole_.size() / extent * behind) return;
+        ProgramBuilder build(searched_.program());
+        const ProgramAxis of = searched_.program().axes[std::size_t(axis)];
+        const int blocks =
+            build.of_two(ProgramOp::quotient,
+                         build.of_two(ProgramOp::plus, of.extent, build.moved(of.block, -1)), of.block);
+        StoredAt store = own_place(searched_.program(), whole_.stage);
+        store.behind = axis;
+        store.end = build.of_two(ProgramOp::times, blocks, of.block);
+        const std::optional<WholeStage> source = stage_behind(call_, searched_.options(), whole_, store);
+        if (!source) return;
+        const std::int64_t seen = seen_behind(*source, store);
+        if (seen == 0) return;
+        double bits = bits_of_store + bits_of_guard;
+        if (seen < behind) {
+            store.end = build.moved(of.extent, seen);
+            bits += bits_of_number(seen);
+        }
+        for (const bool is_last : {false, true}) {
+            store.behind_is_last = is_last;
+            if (add_behind(store, bits + (is_last ? bits_of_last : 0), all)) return;
+        }
+    }
+
+    bool add_behind(const StoredAt& store, double bits, std::vector<ProgramMistake>& all) {
+        const std::optional<WholeStage> source = stage_behind(call_, searched_.options(), whole_, store);
+        if (!source) return false;
+        const StoreOutcome outcome = outcome_of(*source, store, -1);
+        if (!is_it(outcome)) return false;
+        std::optional<ProgramMistake> mistake = mistake_of({store, bits}, outcome, std::nullopt);
+        if (mistake) all.push_back(*std::move(mistake));
+        return true;
+    }
+
+    /// How far behind the end of the axis something was stored.
+    std::int64_t seen_behind(const WholeStage& source, const StoredAt& store) const {
+        const StoreAddresses addresses(call_, source, store);
+        std::int64_t seen = 0;
+        for (const std::int32_t i : source.order) {
+            const AxisIndices at = source.at(i);
+            const std::int64_t by =
+                at[std::size_t(store.behind)] - call_.extents[std::size_t(store.behind)] + 1;
+            const std::optional<std::int64_t> address = addresses.of(at);
+            if (by > seen && address && !whole_.holds(*address, *address) && source.holds(*address, i))
+                seen = by;
+        }
+        return seen;
+    }
+
     std::optional<ProgramMistake> explained_by(OfferedStore offered) {
-        StoreOutcome outcome = outcome_of(offered.store, -1);
+        StoreOutcome outcome = outcome_of(whole_, offered.store, -1);
         std::optional<FoundCondition> condition;
         if (!is_it(outcome)) {
             condition = condition_of(offered.store);
             if (!condition) return std::nullopt;
-            outcome = outcome_of(offered.store, condition->node);
+            outcome = outcome_of(whole_, offered.store, condition->node);
             if (!is_it(outcome)) return std::nullopt;
             offered.bits += condition->bits;
         }
+        if (outcome.is_order) offered.bits += bits_of_order_of_stores;
+        return mistake_of(std::move(offered), outcome, condition);
+    }
+
+    std::optional<ProgramMistake> mistake_of(OfferedStore offered, const StoreOutcome& outcome,
+                                             const std::optional<FoundCondition>& condition) {
         const bool leaves_zeros = outcome.left && *outcome.left == 0;
         if (leaves_zeros) offered.bits += bits_of_left;
-        if (outcome.is_order) offered.bits += bits_of_order_of_stores;
         offered.store.left = outcome.left;
         const int stage = whole_.stage;
         const Program& program = searched_.program();

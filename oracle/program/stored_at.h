@@ -16,6 +16,10 @@ namespace tilescope {
 struct StoredAt {
     std::vector<int> indices{};  ///< nodes
     std::vector<int> extents{};  ///< nodes; of all indices but the first
+    /// An axis of which what is behind its end is stored as well, as of inputs that are 0 there; -1: of none.
+    int behind = -1;
+    int end = -1;                 ///< node: up to where
+    bool behind_is_last = false;  ///< that is stored when everything else is
     /// What stands where nothing was stored; nullopt: what stood there before, which nobody knows.
     std::optional<double> left{};
 
@@ -41,6 +45,7 @@ struct WholeStage {
     std::vector<std::int32_t> order{};  ///< in which the kernel stores: block after block
 
     std::int64_t size() const { return std::ssize(expected); }
+    std::int64_t size_of_memory() const { return std::ssize(got); }
     AxisIndices at(std::int64_t element) const;
     std::vector<std::int64_t> index_of(std::int64_t element) const;
     /// Whether the memory holds at `address` what is expected of `element`.
@@ -50,6 +55,10 @@ struct WholeStage {
 /// `stored` has the stage. Errors: Error where that takes too much memory, or computes more than `most_computed` elements.
 WholeStage whole_stage(const ProgramCall& call, const ProgramOptions& options, int stage,
                        std::int64_t most_computed);
+
+/// The same with what is stored behind the end of an axis, in its last block. Its memory is that of the stage. nullopt: nobody knows what is there.
+std::optional<WholeStage> stage_behind(const ProgramCall& call, const ProgramOptions& options,
+                                       const WholeStage& whole, const StoredAt& store);
 
 /// The number in memory of each element. Made once, and asked often.
 class StoreAddresses {
@@ -80,7 +89,7 @@ std::vector<std::int32_t> stored_elements(const ProgramCall& call, const WholeSt
                                           const StoredAt& store, int condition);
 
 /// What the memory holds then; of what nobody knows the error is infinite, and what nobody wrote is exact.
-std::vector<Uncertain> memory_of(const ProgramCall& call, const WholeStage& whole, const StoredAt& store,
-                                 int condition);
+std::vector<Uncertain> memory_of(const ProgramCall& call, const ProgramOptions& options,
+                                 const WholeStage& whole, const StoredAt& store, int condition);
 
 }  // namespace tilescope

@@ -258,7 +258,9 @@ TEST(Identified, RowsPastTheEnd) {
         }
         return float(sum / double(problem.seqlen_kv));
     });
-    EXPECT_EQ(named(wrong), "rows_stored_past_end");
+    EXPECT_EQ(named(wrong),
+              "rows_stored_past_end (o stored at [b, h, i, e] where i < (seqlen_q + (block_m - 1)) / block_m "
+              "* block_m, what is behind the end last)");
 }
 
 /// K is stored with two columns from one to the next: what runs past a row is written over by the next one.

@@ -83,6 +83,35 @@ class StoredElsewhereTest(unittest.TestCase):
                         self.assertEqual(report.mistakes[0].where, "")
                         self.assertGreater(report.mistakes[0].explained, 0.98)
 
+    def test_a_last_block_that_is_stored_whole_is_said(self):
+        """What is behind the end of a row stands over the next one; inputs are 0 there, and y is the bias."""
+        random = np.random.default_rng(7)
+        rows, cols = 40, 84
+        a, w, bias = (random.standard_normal(shape).astype(np.float32) for shape in [(rows, DEPTH), (cols, DEPTH), rows])
+        y = a @ w.T + bias[:, None]
+        for behind, is_last in [(-cols % BLOCK, False), (-cols % BLOCK, True), (3, False), (3, True)]:
+            memory = np.zeros(rows * cols + cols, np.float32)
+            if is_last:
+                memory[: rows * cols] = y.ravel()
+            for first in range(0, rows, BLOCK):
+                for row in range(first, min(first + BLOCK, rows)):
+                    if not is_last:
+                        memory[row * cols : row * cols + cols - (cols % BLOCK)] = y[row, : cols - (cols % BLOCK)]
+                for row in range(first, min(first + BLOCK, rows)):
+                    memory[row * cols + cols - cols % BLOCK : row * cols + cols] = y[row, cols - cols % BLOCK :]
+                    memory[(row + 1) * cols : (row + 1) * cols + behind] = bias[row]
+            report = tilescope.Program(f"""
+                axes   n: rows by {BLOCK}; m: cols by {BLOCK}; k: depth
+                input  a[n, k]; w[m, k]; bias[n]
+                stage  y[n, m] = sum(k: a * w) + bias
+                output y""").judge({"a": a, "w": w, "bias": bias}, {"y": memory[: rows * cols].reshape(rows, cols)})
+            self.assertEqual([mistake.slot for mistake in report.mistakes], ["store"], report.text)
+            told = report.mistakes[0]
+            self.assertGreater(told.explained, 0.99)
+            end = re.match(r"stored at \[n, m\] where m < (.*?)(, what is behind the end last)?$", told.becomes)
+            self.assertEqual(eval(end[1].replace("/", "//"), {}, {"cols": cols}), cols + behind)
+            self.assertEqual(end[2] is not None, is_last)
+
     def test_where_some_are_stored_elsewhere_is_said(self):
         address = np.where(n >= 48, (b * ROWS + n // 8 * 8) * COLS + m, OWN)
         report = self.judged(stored(self.y, address, np.nan))
