@@ -127,9 +127,10 @@ struct Named {
         const auto is_number = [&](int of, double number) {
             return program.node(of).op == ProgramOp::number && program.node(of).number == number;
         };
+        if (!is_comparison(condition.op)) return false;
         const ProgramNode& bound = program.node(condition.of[1]);
         if (bound.op == ProgramOp::times && program.node(bound.of[0]).op == ProgramOp::rest) return true;
-        if (!is_comparison(condition.op) || program.node(condition.of[0]).op != ProgramOp::rest) return false;
+        if (program.node(condition.of[0]).op != ProgramOp::rest) return false;
         const bool is_first = (condition.op == ProgramOp::at_least && is_number(condition.of[1], 1)) ||
                               (condition.op == ProgramOp::more && is_number(condition.of[1], 0));
         return is_first || condition.op == ProgramOp::unequal;

@@ -113,11 +113,12 @@ class FalseWords(TileDiffCase):
             return np.concatenate([o[..., 4:], rng.standard_normal((*o.shape[:-1], 4))], axis=-1)
 
         report = self.report(small(), True, stored=moved)
-        [cause] = report["causes"]
-        self.assertEqual((cause["name"], cause["parameters"]["holds"]), ("elements_moved", "[row][d + 4]"))
-        self.assertEqual(cause["elements"], 2 * 16 * 16)
-        self.assertEqual(cause["not_determined"], 2 * 16 * 4)
-        self.assertEqual(cause["explained_after"], 0.75)
+        # It was stored elsewhere, or read.
+        self.assertEqual([cause["name"] for cause in report["causes"]], ["output_stored_elsewhere", "elements_moved"])
+        for cause in report["causes"]:
+            self.assertEqual(cause["elements"], 2 * 16 * 16)
+            self.assertEqual(cause["not_determined"], 2 * 16 * 4)
+            self.assertEqual(cause["explained_after"], 0.75)
         self.assertIn("  explained 75 % of 512 elements, 128 not determined, healthy", self.run_it(self.file).stdout)
 
 

@@ -48,8 +48,7 @@ ALONE = {
 # The same, and what is told of it: in its parameters, or where it is made.
 TOLD = {
     "bits of the head exchanged": ("lse_write", "((b * H + ((h & -7) | (h >> 1 & 1) << 2 | (h >> 2 & 1) << 1)) * NQ + row)",
-                                   dict(batch=2, group=3), "m[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] + log(l_row[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i]) where "
-                                                        "l_row[b, h + (h / 2 % 2 - h / 4 % 2) * 2, i] > 0.0 else -inf"),
+                                   dict(batch=2, group=3), "stored at [b, h + (h / 2 % 2 - h / 4 % 2) * 2, i]"),
     "keys from the beginning again": ("v_read", "(((b * HKV + hv) * NK + (col % 32)) * DV + d)", {}, "V[b, h / group, j % 32, e]"),
     "some scores rounded before the maximum": (
         "max_term", "((c / 4 % 4 == 2) ? (narrow(ON(SCORE, r * BN + c), BF16)) : (ON(SCORE, r * BN + c)))",
@@ -57,7 +56,7 @@ TOLD = {
     "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "j >= 12"),
     "some rows stored in another order": ("o_write", "((r % 8 == 0) ? (((b * H + h) * DV + d) * NQ + row) : "
                                                      "(((b * H + h) * NQ + row) * DV + d))",
-                                          dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),
+                                          dict(seqlen_q=32, block_m=32, head_dim_v=32), "stored at [b, h, e, i]"),
     "a number taken from some rows, of which not all see a key": (
         "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
         "acc / l_row - 2.0 where l_row > 0.0 else 0.0"),
@@ -139,7 +138,7 @@ TOLD = {
     "an accumulator that ends at 448": (
         "acc_value", "((h == 0) ? (narrow(narrow(x, ATYPE), E4M3)) : (narrow(x, ATYPE)))", NARROW | dict(p_scale=256.0),
         "e4m3(max(min(acc * rescale + sum(j: p * v[b, h, i / block_m, j, e]), 448.0), -448.0))"),
-    "lse of eight rows at one place": ("lse_write", "((b * H + h) * NQ + (row / 8 * 8))", {}, "[batch][head][query / 8 * 8]"),
+    "lse of eight rows at one place": ("lse_write", "((b * H + h) * NQ + (row / 8 * 8))", {}, "stored at [b, h, i / 8 * 8]"),
     "a bias that ends at a number": (
         "bias", "(fminf(call->slopes[h] * (float)(col - row - DIAG), 0.125f))", dict(alibi=True),
         "sum(d: q * k[b, h, i / block_m, j, d]) * 0.25 + min(slope * j - slope * (i + seqlen_kv - seqlen_q), 0.125)"),

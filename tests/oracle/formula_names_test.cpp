@@ -156,6 +156,8 @@ TEST(FormulaNames, OfScores) {
     EXPECT_EQ(of("sum(d: bf16(q) * k) * 0.25"), "");
     EXPECT_EQ(of("sum(d: q * k where d < 8 else 0.0) * 0.25"), "head_dim_truncated");
     EXPECT_EQ(of("sum(d: q * k where d >= 8 else 0.0) * 0.25"), "k_slice_missing");
+    EXPECT_EQ(of("sum(d: q * k where d % 8 >= 1 else 0.0) * 0.25"), "one_lane_only");
+    EXPECT_EQ(of("sum(d: q * k where not (d % 8 >= 1 and j % 2 == 0) else 0.0) * 0.25"), "");
     const std::string product = "sum(d: q * k) * 0.25";
     EXPECT_EQ(of(product, std::string(alibi) + causal), "bias_missing");
     EXPECT_EQ(of(product, std::string(alibi) + " + bias * 0.25" + causal), "bias_before_scale");
