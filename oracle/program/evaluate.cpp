@@ -216,8 +216,9 @@ class Evaluation {
                                                         : steps_[std::size_t(at - independent_.begin())]);
             }
             const int stage = int(&array - program_.arrays.data());
-            const double states = keeps_states(program_, stage) ? double(call_.blocks_of(array.over) + 1) : 2;
-            bytes += size * (array.over < 0 ? 1 : states);
+            if (array.over >= 0)
+                size *= keeps_states(program_, stage) ? double(call_.blocks_of(array.over) + 1) : 2;
+            bytes += size;
         }
         // Temporary results are as large as stages.
         if (4 * bytes <= double(options_.memory)) return;
