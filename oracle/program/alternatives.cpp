@@ -133,6 +133,9 @@ std::vector<Alternative> indices_like(ProgramBuilder& build, const Program& prog
             const int begin = build.of_two(ProgramOp::times, build.block_of(int(i)), block);
             const int next = build.of_two(ProgramOp::rest, build.moved(build.within_block(int(i)), 1), block);
             all.push_back({build.of_two(ProgramOp::plus, begin, next), 3});
+            const int from_end =
+                build.of_two(ProgramOp::minus, build.moved(block, -1), build.within_block(int(i)));
+            all.push_back({build.of_two(ProgramOp::plus, begin, from_end), 3});
         }
         const int before = build.of_two(ProgramOp::minus, index, block);
         all.push_back({before, is_own ? 1.0 : 3.0});

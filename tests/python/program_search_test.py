@@ -27,6 +27,7 @@ class SearchTest(unittest.TestCase):
         cases = {
             "p[i ^ j % 8, j]": (p[i[:, None] ^ j % 8, j], v[j][None]),
             "p[i, cols - 1 - j]": (p[:, 47 - j], v[j][None]),
+            "p[i, j / 16 * 16 + (15 - j % 16)]": (p[:, block + 15 - j % 16], v[j][None]),
             "v[j / 16 * 16 + j / 16, e]": (p, v[block + j // 16][None]),
             "v[j / 16 * 16 + i % 16, e] where i >= 8": (p, np.where((i < 8)[:, None, None], v[j], v[block[None] + i[:, None] % 16])),
         }  # fmt: skip
