@@ -213,6 +213,10 @@ class MistakeSearch {
         const std::int64_t before = elements_computed();
         try {
             for (ProgramMistake& mistake : store_mistakes(searched_)) {
+                // Where nothing is stored anything may stand: that says less than what explains it.
+                if (is_mostly_open(mistake) &&
+                    std::ranges::any_of(found_, [](const Found& one) { return one.open == 0; }))
+                    continue;
                 Found found{
                     {.stage = mistake.stage, .value = mistake.value}, mistake.dtype, std::move(mistake)};
                 found.open = double(found.mistake.open) / double(found.mistake.elements);

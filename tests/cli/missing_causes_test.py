@@ -176,6 +176,8 @@ FOUND = [
     Row("mask as data", "ignored", planted(MASKED, bias=np.zeros_like(MASKED.bias)), "s", "bias_missing"),
     Row("gradient", "every heads_kv-th query head", planted_backward(GROUPS, heads_of=lambda j: (j, j + 2, j + 4)),
         "dk", "group_of_other_heads"),
+    Row("gradient", "of one KV head those of the other, of that any", planted_backward(GROUPS, heads_of=[(5, 4, 3), (4, 2, 5)].__getitem__),
+        "dk", "group_of_other_heads"),
     Row("gradient", "any three query heads, one of them twice", planted_backward(GROUPS, heads_of=[(0, 1, 5), (3, 3, 4)].__getitem__),
         "dk", "group_of_other_heads"),
     Row("loop", "of the scores goes one further", changed(one_further), "s", "dot_runs_on"),
