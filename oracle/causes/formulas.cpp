@@ -363,6 +363,8 @@ std::vector<Candidate> searched_formulas(const Evidence& evidence, MergedFrom me
     for (const ProgramMistake& mistake : found.mistakes) {
         // Many mistakes leave no number: of those that leave none anywhere it tells nothing.
         if (mistake.is_none) continue;
+        // Anything may stand where nothing is stored: other causes say more.
+        if (mistake.store && is_mostly_open(mistake)) continue;
         const auto formula = std::make_shared<const FormulaChange>(
             FormulaChange{found.program, mistake, beside, beside ? beside->merged_from : merged_from});
         candidates.push_back(candidate_of(evidence, formula));

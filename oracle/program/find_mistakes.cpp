@@ -86,7 +86,7 @@ class MistakeSearch {
         add_variants(searched_, of_all);
         price(of_all);
         try_out(of_all);
-        if (found_.empty()) {
+        if (!is_explained()) {
             // Few, so that they need not take from what the lists may take.
             const std::int64_t before = elements_computed();
             std::vector<ProgramRewrite> fitted = fitted_numbers(searched_);
@@ -202,10 +202,20 @@ class MistakeSearch {
                     found.mistake.bits += bits_of_other_stage;
                 }
             }
-            shortest_ = std::min(shortest_, found.bits());
-            found_.push_back(std::move(found));
+            add(std::move(found));
         }
         std::ranges::stable_sort(found_, {}, &Found::bits);
+    }
+
+    /// Beside what leaves much open a longer one is looked for.
+    void add(Found found) {
+        if (!is_mostly_open(found.mistake)) shortest_ = std::min(shortest_, found.bits());
+        found_.push_back(std::move(found));
+    }
+
+    /// Whether any of them says of most of it what it is.
+    bool is_explained() const {
+        return std::ranges::any_of(found_, [](const Found& one) { return !is_mostly_open(one.mistake); });
     }
 
     /// What of it stands at another place than its own.
@@ -213,10 +223,6 @@ class MistakeSearch {
         const std::int64_t before = elements_computed();
         try {
             for (ProgramMistake& mistake : store_mistakes(searched_)) {
-                // Where nothing is stored anything may stand: that says less than what explains it.
-                if (is_mostly_open(mistake) &&
-                    std::ranges::any_of(found_, [](const Found& one) { return one.open == 0; }))
-                    continue;
                 Found found{
                     {.stage = mistake.stage, .value = mistake.value}, mistake.dtype, std::move(mistake)};
                 found.open = double(found.mistake.open) / double(found.mistake.elements);
@@ -225,8 +231,7 @@ class MistakeSearch {
                 if (found.mistake.is_known) found.mistake.bits += bits_of_known;
                 // Where there is no number it says as well.
                 if (searched_.sets_none_apart()) found.saved = bits_of_second;
-                shortest_ = std::min(shortest_, found.bits());
-                found_.push_back(std::move(found));
+                add(std::move(found));
             }
         } catch (const Error&) {
             is_cut_off_ = found_.empty();
@@ -454,6 +459,8 @@ class MistakeSearch {
             const bool is_as_short =
                 all.empty() || mistake.is_part || found.bits() <= shortest + as_short(mistake.is_known);
             if (!is_as_short || all.size() == most_told) break;
+            // What leaves much open says less than what explains it.
+            if (is_mostly_open(mistake) && is_explained()) continue;
             // Beside what explains more it is not as good.
             if (found.open > open) continue;
             if (all.empty()) {
