@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "oracle/causes/formula_change.h"
 #include "oracle/causes/formulas.h"
 #include "oracle/causes/table.h"
 #include "oracle/runs/found_places.h"

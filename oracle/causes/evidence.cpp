@@ -284,7 +284,7 @@ bool is_beyond_doubt(const Misfit& misfit) {
 
 }  // namespace
 
-SeenTiles tiles_of(const Evidence& evidence) {
+SeenTiles seen_tiles_of(const Evidence& evidence) {
     SeenTiles tiles{evidence.observed, {}, evidence.wrong_elements, evidence.compared};
     for (const Observation& seen : evidence.seen) tiles.tiles.push_back(&seen);
     return tiles;

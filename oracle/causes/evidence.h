@@ -16,9 +16,10 @@ namespace tilescope {
 inline constexpr double enough_of_one = 0.99;
 
 /// A dumped tile of the stage that diverges, with what goes into its formula.
-struct Observation : SeenTile {  ///< `expected`: of a kernel with the changes known so far
-    SearchedTile site;           ///< what its stage is computed from
-    DumpFactor factor;           ///< from natural units to the dump's
+/// `expected` is of a kernel with the changes known so far.
+struct Observation : SeenTile {
+    SearchedTile site;  ///< what its stage is computed from
+    DumpFactor factor;  ///< from natural units to the dump's
     TileContext context;
     std::vector<bool> settled;  ///< of each row: explained by a mistake found before; not compared again
 
@@ -51,7 +52,7 @@ struct Evidence {
 };
 
 /// The tiles alone. The evidence has to stay.
-SeenTiles tiles_of(const Evidence& evidence);
+SeenTiles seen_tiles_of(const Evidence& evidence);
 
 /// Collects tiles of query blocks that have bad rows, and of as many that have none.
 Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads);

@@ -64,16 +64,16 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
             });
     }
     attempts.uncounted(SearchPart::threads, [&] {
-        diagnosis.threads = wrong_threads(evidence.world->recording(), tiles_of(evidence));
+        diagnosis.threads = wrong_threads(evidence.world->recording(), seen_tiles_of(evidence));
     });
     attempts.uncounted(SearchPart::places, [&] {
-        diagnosis.places = places_told(report, tiles_of(evidence));
+        diagnosis.places = places_told(report, seen_tiles_of(evidence));
         if (diagnosis.causes.empty()) {
             diagnosis.causes =
-                found_places(evidence.world->recording(), report, tiles_of(evidence), diagnosis.threads);
+                found_places(evidence.world->recording(), report, seen_tiles_of(evidence), diagnosis.threads);
             for (FoundCause& cause : diagnosis.causes) tell(cause);
         } else if (report.stage(evidence.observed).tally.conflicting > 0) {
-            diagnosis.then.push_back(racing(report, tiles_of(evidence)));
+            diagnosis.then.push_back(racing(report, seen_tiles_of(evidence)));
             tell(diagnosis.then.back());
         }
     });

@@ -10,11 +10,6 @@ namespace tilescope {
 
 struct FormulaChange;
 
-/// What a kernel with that formula makes of a stage, which is computed from the one that has it.
-Change change_in(const std::shared_ptr<const FormulaChange>& formula, Stage stage);
-/// The same change without the condition of places that it has; nullopt: it has none.
-std::optional<Change> without_condition(const Change& change, Stage stage);
-
 /// Operands that stand in what the formula has otherwise, as inputs: where a load was not recorded it may be that.
 std::vector<Stage> loads_in(const FormulaChange& change);
 

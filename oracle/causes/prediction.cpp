@@ -9,7 +9,7 @@
 
 #include "dump/schema/error.h"
 #include "oracle/causes/evidence.h"
-#include "oracle/causes/formulas.h"
+#include "oracle/causes/formula_change.h"
 
 namespace tilescope {
 

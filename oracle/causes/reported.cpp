@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "oracle/causes/formulas.h"
+#include "oracle/causes/formula_change.h"
 #include "oracle/causes/where.h"
 #include "oracle/describe/bits.h"
 #include "oracle/runs/found_places.h"
@@ -17,7 +17,7 @@ namespace {
 PlaceTold where_told(const Found& found, const Evidence& evidence, const Report& report) {
     if (found.scope == Scope::everywhere) return {"everywhere"};
     if (found.scope == Scope::ruled) return {"where " + found.rule};
-    const PlaceTold where = where_of(tiles_of(evidence), report, found.scope == Scope::bad_rows);
+    const PlaceTold where = where_of(seen_tiles_of(evidence), report, found.scope == Scope::bad_rows);
     if (!where.is_vague) return where;
     // What it changes may stand in an earlier stage than the one that shows it.
     Evidence acting = evidence;

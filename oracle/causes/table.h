@@ -59,7 +59,7 @@ inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 /// Of rows that hold what they held before.
 inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
-/// Of what the store of o does to lse.
+/// Of an output at other places of its array, of rows behind its end there, and of what the store of o does to lse.
 inline constexpr std::string_view output_stored_elsewhere_name = "output_stored_elsewhere";
 inline constexpr std::string_view rows_stored_past_end_name = "rows_stored_past_end";
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";

@@ -24,6 +24,7 @@
 #include "oracle/program/searched_call.h"
 #include "oracle/program/solved.h"
 #include "oracle/program/store_mistakes.h"
+#include "oracle/program/weighed_mistake.h"
 #include "oracle/program/wrong_places.h"
 
 namespace tilescope {
@@ -35,14 +36,10 @@ constexpr double bits_of_other_stage = 2;
 /// One mistake is likelier than two: of what explains another wrong stage as well, or where the kernel left no number beside the numbers,
 /// the other one need not be described.
 constexpr double bits_of_second = 8;
-/// What it reads beyond an array, where another one may say what stands there; the more of it, the more that may say.
+/// What it reads beyond an array, where another one may say what stands there.
 constexpr double bits_of_open = 2;
-constexpr double bits_of_all_open = 56;
 /// Of one whose numbers have fewer digits yet.
 constexpr double bits_of_wider_type = 4;
-/// Descriptions that are told beside the shortest one, and how many are held against tiles.
-constexpr double bits_of_as_short = 1;
-constexpr double bits_of_known_as_short = 3;
 /// Of what kernels are known to do.
 constexpr double bits_of_known = -4;
 /// Of two that are as short the one that leaves less is likelier.
@@ -52,14 +49,10 @@ constexpr double most_bits_left = 8;
 constexpr double bits_of_no_reason = 6;
 /// What is said shorter is no other place of a store.
 constexpr double least_bits_of_store = 6;
+/// That are held against tiles.
 constexpr std::size_t most_looked_at = 96;
-constexpr std::size_t most_told = 4;
 /// Of the stages behind the first wrong one.
 constexpr std::size_t most_stages_searched = 3;
-
-double as_short(bool is_known) {
-    return is_known ? bits_of_known_as_short : bits_of_as_short;
-}
 
 class MistakeSearch {
  public:
@@ -86,7 +79,7 @@ class MistakeSearch {
         add_variants(searched_, of_all);
         price(of_all);
         try_out(of_all);
-        if (!is_explained()) {
+        if (!says_most(found_)) {
             // Few, so that they need not take from what the lists may take.
             const std::int64_t before = elements_computed();
             std::vector<ProgramRewrite> fitted = fitted_numbers(searched_);
@@ -107,7 +100,7 @@ class MistakeSearch {
             for (const ProgramRewrite& rewrite : rewrites)
                 if (rewrite.is_known) keep_part(found_of(rewrite));
         }
-        std::vector<ProgramMistake> told = best();
+        std::vector<ProgramMistake> told = as_short_as_any(found_, parts_);
         const bool is_all = !told.empty() && told.front().explained >= most_of_wrong;
         FoundMistakes found;
         found.sets_none_apart = searched_.sets_none_apart() && !is_all;
@@ -122,21 +115,7 @@ class MistakeSearch {
     }
 
  private:
-    struct Found {
-        ProgramRewrite rewrite;
-        Dtype dtype = Dtype::f32;
-        ProgramMistake mistake;
-        double saved = 0;  ///< bits of other mistakes that it leaves nothing to
-        double left = 0;   ///< and that of elements which it leaves as they are
-        bool depends_on_state = false;
-        bool is_in_places = false;  ///< that its formula does not say
-
-        double open = 0;  ///< share of what was wrong that it reads where nothing is known
-
-        double bits() const { return mistake.bits - saved + left + bits_of_all_open * open; }
-    };
-
-    RewriteOutcome outcome_of(const Found& found, bool in_tiles, double share = most_of_wrong) {
+    RewriteOutcome outcome_of(const WeighedMistake& found, bool in_tiles, double share = most_of_wrong) {
         if (elements_computed() - begun_ > searched_.options().searched_elements) {
             is_cut_off_ = true;
             return {};
@@ -168,7 +147,7 @@ class MistakeSearch {
         std::ranges::stable_sort(rewrites, {}, [&](const ProgramRewrite& one) { return least_bits(one); });
     }
 
-    Found found_of(const ProgramRewrite& rewrite) const {
+    WeighedMistake found_of(const ProgramRewrite& rewrite) const {
         return {rewrite,
                 rewrite.dtype.value_or(program_.array(rewrite.stage).dtype),
                 {.stage = rewrite.stage,
@@ -184,7 +163,7 @@ class MistakeSearch {
             const double bits = least_bits(rewrite);
             if (bits > shortest_ + bits_of_known_as_short || looked_at_ == most_looked_at) break;
             if (bits > shortest_ + as_short(rewrite.is_known)) continue;
-            Found found = found_of(rewrite);
+            WeighedMistake found = found_of(rewrite);
             if (!outcome_of(found, false).is_possible) continue;
             ++looked_at_;
             if (!complete(found)) continue;
@@ -194,7 +173,7 @@ class MistakeSearch {
             }
             if (is_contradicted(found)) {
                 found.mistake.explains_others = false;
-                std::optional<Found> here = in_reader_alone(found);
+                std::optional<WeighedMistake> here = in_reader_alone(found);
                 if (here && complete(*here)) {
                     found = std::move(*here);
                 } else {
@@ -204,18 +183,13 @@ class MistakeSearch {
             }
             add(std::move(found));
         }
-        std::ranges::stable_sort(found_, {}, &Found::bits);
+        std::ranges::stable_sort(found_, {}, &WeighedMistake::bits);
     }
 
     /// Beside what leaves much open a longer one is looked for.
-    void add(Found found) {
+    void add(WeighedMistake found) {
         if (!is_mostly_open(found.mistake)) shortest_ = std::min(shortest_, found.bits());
         found_.push_back(std::move(found));
-    }
-
-    /// Whether any of them says of most of it what it is.
-    bool is_explained() const {
-        return std::ranges::any_of(found_, [](const Found& one) { return !is_mostly_open(one.mistake); });
     }
 
     /// What of it stands at another place than its own.
@@ -223,9 +197,10 @@ class MistakeSearch {
         const std::int64_t before = elements_computed();
         try {
             for (ProgramMistake& mistake : store_mistakes(searched_)) {
-                Found found{
+                WeighedMistake found{
                     {.stage = mistake.stage, .value = mistake.value}, mistake.dtype, std::move(mistake)};
-                found.open = double(found.mistake.open) / double(found.mistake.elements);
+                const double wrong = (1 - found.mistake.healthy) * double(found.mistake.elements);
+                found.open = double(found.mistake.open) / wrong;
                 // Where kernels are known a store is among what they are known to do.
                 found.mistake.is_known = bool(searched_.options().is_known_mistake);
                 if (found.mistake.is_known) found.mistake.bits += bits_of_known;
@@ -234,21 +209,21 @@ class MistakeSearch {
                 add(std::move(found));
             }
         } catch (const Error&) {
-            is_cut_off_ = found_.empty();
+            is_cut_off_ = is_cut_off_ || found_.empty();
         }
         begun_ += elements_computed() - before;
-        std::ranges::stable_sort(found_, {}, &Found::bits);
+        std::ranges::stable_sort(found_, {}, &WeighedMistake::bits);
     }
 
     /// What explains a part of what is wrong, as one of two mistakes does.
-    void keep_part(Found found) {
+    void keep_part(WeighedMistake found) {
         if (!outcome_of(found, false, enough_of_wrong).is_possible || !complete(found, enough_of_wrong))
             return;
         found.mistake.is_part = true;
         parts_.push_back(std::move(found));
     }
 
-    std::optional<LostDigits> lost_digits(const Found& found) {
+    std::optional<LostDigits> lost_digits(const WeighedMistake& found) {
         const Rewritten with(program_, found.rewrite, found.dtype);
         return searched_.lost_digits();
     }
@@ -262,7 +237,7 @@ class MistakeSearch {
     }
 
     /// False: it does not explain so much of the tiles.
-    bool complete(Found& found, double share = most_of_wrong) {
+    bool complete(WeighedMistake& found, double share = most_of_wrong) {
         const RewriteOutcome outcome = outcome_of(found, true, share);
         if (!outcome.is_possible) return false;
         const std::optional<LostDigits> lost = lost_digits(found);
@@ -300,7 +275,7 @@ class MistakeSearch {
             const std::optional<FoundCondition> condition =
                 is_everywhere ? std::nullopt : condition_of(outcome);
             if (!condition && !is_everywhere) {
-                std::optional<Found> grown = where_a_state_grew(found, outcome);
+                std::optional<WeighedMistake> grown = where_a_state_grew(found, outcome);
                 if (!grown) return false;
                 found = std::move(*grown);
                 return complete(found, share);
@@ -337,7 +312,7 @@ class MistakeSearch {
     }
 
     /// What the formula says of the places in which it is so is a condition of these.
-    void take_out_condition(Found& found) {
+    void take_out_condition(WeighedMistake& found) {
         ProgramMistake& mistake = found.mistake;
         const ProgramRewrite& rewrite = found.rewrite;
         if (rewrite.is_start || !rewrite.also.empty()) return;
@@ -360,14 +335,15 @@ class MistakeSearch {
     }
 
     /// The same, where a state grew in the block, or stayed as it was.
-    std::optional<Found> where_a_state_grew(const Found& found, const RewriteOutcome& outcome) {
+    std::optional<WeighedMistake> where_a_state_grew(const WeighedMistake& found,
+                                                     const RewriteOutcome& outcome) {
         const ProgramRewrite& rewrite = found.rewrite;
         if (found.depends_on_state || rewrite.stage != searched_.wrong() || rewrite.is_start ||
             !rewrite.also.empty())
             return std::nullopt;
         const std::optional<int> condition = condition_of_states(program_, searched_, outcome);
         if (!condition) return std::nullopt;
-        Found grown = found;
+        WeighedMistake grown = found;
         grown.depends_on_state = true;
         grown.rewrite.value =
             where_they_differ(program_, program_.array(rewrite.stage).value, rewrite.value, *condition);
@@ -377,10 +353,10 @@ class MistakeSearch {
     }
 
     /// The same formula, written out in that of the wrong stage, which alone takes it so; nullopt: it does not take that stage as it is.
-    std::optional<Found> in_reader_alone(const Found& found) {
+    std::optional<WeighedMistake> in_reader_alone(const WeighedMistake& found) {
         const std::optional<int> value = written_in(program_, searched_.wrong(), found.rewrite);
         if (!value) return std::nullopt;
-        Found here = found;
+        WeighedMistake here = found;
         here.rewrite.stage = here.mistake.stage = searched_.wrong();
         here.rewrite.value = *value;
         here.dtype = program_.array(searched_.wrong()).dtype;
@@ -406,7 +382,7 @@ class MistakeSearch {
     }
 
     /// What everything that was stored is, if the kernel has the mistake; nullopt: nothing can be said of it.
-    std::optional<ProgramReport> report_with(const Found& found) {
+    std::optional<ProgramReport> report_with(const WeighedMistake& found) {
         const Rewritten with(program_, found.rewrite, found.dtype);
         try {
             return judge_program(searched_.call(), searched_.stored(), searched_.options());
@@ -416,7 +392,7 @@ class MistakeSearch {
     }
 
     /// Whether it leaves what these stored. Much leaves all rows empty.
-    bool explains_others(const Found& found) {
+    bool explains_others(const WeighedMistake& found) {
         if (found.is_in_places) return false;
         const auto is_more_than_empty = [&](const StageVerdict& other) {
             return is_wrong_behind(other, found.rewrite.stage) &&
@@ -434,7 +410,7 @@ class MistakeSearch {
     }
 
     /// Whether stages that were right would not be, with the mistake in what they take as well.
-    bool is_contradicted(const Found& found) {
+    bool is_contradicted(const WeighedMistake& found) {
         const int stage = found.mistake.stage;
         const bool has_others = std::ranges::any_of(report_.stages, [&](const StageVerdict& other) {
             return other.stage != searched_.wrong() && other.outside == 0 && other.stage > stage &&
@@ -447,35 +423,6 @@ class MistakeSearch {
                });
     }
 
-    std::vector<ProgramMistake> best() {
-        std::vector<ProgramMistake> all;
-        double shortest = 0;
-        double open = 1;
-        std::ranges::stable_sort(parts_, {}, &Found::bits);
-        std::ranges::stable_sort(parts_, std::greater(),
-                                 [](const Found& part) { return part.mistake.explained; });
-        for (const Found& found : found_.empty() ? parts_ : found_) {
-            const ProgramMistake& mistake = found.mistake;
-            const bool is_as_short =
-                all.empty() || mistake.is_part || found.bits() <= shortest + as_short(mistake.is_known);
-            if (!is_as_short || all.size() == most_told) break;
-            // What leaves much open says less than what explains it.
-            if (is_mostly_open(mistake) && is_explained()) continue;
-            // Beside what explains more it is not as good.
-            if (found.open > open) continue;
-            if (all.empty()) {
-                shortest = found.bits();
-                open = found.open;
-            }
-            const bool is_told = std::ranges::any_of(all, [&](const ProgramMistake& other) {
-                return other.stage == mistake.stage && other.becomes == mistake.becomes &&
-                       other.where == mistake.where;
-            });
-            if (!is_told) all.push_back(mistake);
-        }
-        return all;
-    }
-
     SearchedCall searched_;
     const Program& declared_;
     Program& program_;
@@ -485,8 +432,8 @@ class MistakeSearch {
     std::size_t looked_at_ = 0;
     double shortest_ = HUGE_VAL;
     std::set<int> shared_;  ///< stages that nobody stored, and that other wrong ones take as well
-    std::vector<Found> found_;
-    std::vector<Found> parts_;  ///< each explains some of it
+    std::vector<WeighedMistake> found_;
+    std::vector<WeighedMistake> parts_;  ///< each explains some of it
 };
 
 }  // namespace

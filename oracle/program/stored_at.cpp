@@ -191,6 +191,14 @@ WideCall wide_call(const ProgramCall& call, int axis) {
 /// No index leads there.
 constexpr std::int64_t beyond_any = std::int64_t(1) << 40;
 
+/// A product that is beyond any place is no farther than that.
+std::int64_t distance_times(std::int64_t distance, std::int64_t number) {
+    const double product = double(distance) * double(number);
+    return std::abs(product) < double(beyond_any) ? distance * number
+           : product < 0                          ? -beyond_any
+                                                  : beyond_any;
+}
+
 }  // namespace
 
 WholeStage whole_stage(const ProgramCall& call, const ProgramOptions& options, int stage,
@@ -240,8 +248,9 @@ StoreAddresses::StoreAddresses(const ProgramCall& call, const WholeStage& whole,
     std::int64_t distance = 1;
     for (std::size_t k = store.indices.size(); k > 0; --k) {
         add(store.indices[k - 1], distance, whole);
-        if (k > 1) distance *= whole_of(call, store.extents[k - 2], {}).value_or(beyond_any);
-        distance = std::clamp(distance, -beyond_any, beyond_any);
+        if (k > 1)
+            distance =
+                distance_times(distance, whole_of(call, store.extents[k - 2], {}).value_or(beyond_any));
     }
 }
 
@@ -261,7 +270,7 @@ void StoreAddresses::add(int node, std::int64_t factor, const WholeStage& whole)
         const auto along = std::ranges::find(whole.axes, term.axis) - whole.axes.begin();
         for (std::int64_t i = 0; i < whole.shape[std::size_t(along)]; ++i) {
             at[std::size_t(term.axis)] = std::int32_t(i);
-            term.values.push_back(factor * whole_of(call_, node, at).value_or(beyond_any));
+            term.values.push_back(distance_times(factor, whole_of(call_, node, at).value_or(beyond_any)));
         }
     }
     terms_.push_back(std::move(term));
@@ -270,8 +279,9 @@ void StoreAddresses::add(int node, std::int64_t factor, const WholeStage& whole)
 std::optional<std::int64_t> StoreAddresses::of(const AxisIndices& at) const {
     std::int64_t address = 0;
     for (const Term& term : terms_)
-        address += term.axis >= 0 ? term.values[std::size_t(at[std::size_t(term.axis)])]
-                                  : term.factor * whole_of(call_, term.node, at).value_or(beyond_any);
+        address += term.axis >= 0
+                       ? term.values[std::size_t(at[std::size_t(term.axis)])]
+                       : distance_times(term.factor, whole_of(call_, term.node, at).value_or(beyond_any));
     return address >= 0 && address < size_ ? std::optional(address) : std::nullopt;
 }
 

@@ -135,15 +135,14 @@ class StoreStrides {
         return all;
     }
 
-    /// "i * (heads * dim)"; -1: nothing is added.
+    /// "i * (heads * dim)", whether it is added or subtracted.
     int term_of(const PlaceNumber& number, std::int64_t stride, const std::map<std::int64_t, int>& known) {
         ProgramBuilder build(program_);
-        if (stride == 0) return -1;
         const int node = number.node(build);
-        const auto product = known.find(std::abs(stride));
-        const int factor = product != known.end() ? product->second : build.whole(std::abs(stride));
-        const int term = std::abs(stride) == 1 ? node : build.of_two(ProgramOp::times, node, factor);
-        return stride > 0 ? term : build.of_two(ProgramOp::minus, build.whole(0), term);
+        if (stride == 1) return node;
+        const auto product = known.find(stride);
+        return build.of_two(ProgramOp::times, node,
+                            product != known.end() ? product->second : build.whole(stride));
     }
 
     /// Each is a multiple of the next one: extents of an array that has others than the stage, which is said shorter.
@@ -191,8 +190,13 @@ class StoreStrides {
             if (!is_own)
                 bits += bits_of_stride +
                         (known.contains(std::abs(stride)) ? bits_of_stride : bits_of_number(stride));
-            const int term = term_of(number, stride, known);
-            if (term >= 0) address = address < 0 ? term : build.of_two(ProgramOp::plus, address, term);
+            if (stride == 0) continue;
+            const int term = term_of(number, std::abs(stride), known);
+            // What is subtracted stands behind what it is subtracted from.
+            if (address < 0 && stride < 0) address = build.whole(std::exchange(offset, 0));
+            address = address < 0
+                          ? term
+                          : build.of_two(stride > 0 ? ProgramOp::plus : ProgramOp::minus, address, term);
         }
         address = address < 0 ? build.whole(offset) : build.moved(address, offset);
         return {{.indices = {address}}, bits};

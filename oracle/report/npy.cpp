@@ -172,20 +172,17 @@ void write_npy(const std::string& directory, const RecordedCall& recorded, int s
     NpyFiles files(directory, shape);
     ProgramOptions options;
     options.stored = &recorded.stored;
-    // Tiles are disjoint, and so are the places that several threads write to.
     evaluate_stage(call, options, stage, [&](const ProgramTile& tile, const ExpectedTile& expected) {
         std::vector<double> stored(std::size_t(tile.size()));
         std::vector<char> known(stored.size(), 0);
         recorded.stored.read(tile, stored, known);
         const std::int64_t width = tile.indices.empty() ? 1 : tile.indices.back().count;
-        std::vector<float> got;
-        std::vector<double> should;
-        std::vector<double> distance;
+        constexpr double none = std::numeric_limits<double>::quiet_NaN();
         for (std::int64_t first = 0; first < tile.size(); first += width) {
-            for (std::vector<double>* const row : {&should, &distance}) row->clear();
-            got.clear();
+            std::vector<float> got;
+            std::vector<double> should;
+            std::vector<double> distance;
             for (auto i = std::size_t(first); i < std::size_t(first + width); ++i) {
-                const double none = std::numeric_limits<double>::quiet_NaN();
                 got.push_back(float(known[i] != 0 ? stored[i] : none));
                 should.push_back(known[i] != 0 ? expected.value[i] : none);
                 distance.push_back(known[i] != 0 ? stored[i] - expected.value[i] : none);

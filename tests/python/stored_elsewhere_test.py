@@ -37,6 +37,7 @@ STORES = {
 ORDERS = {
     "transposed": (b * COLS + m) * ROWS + n,
     "entries inside": (n * BATCH + b) * COLS + m,
+    "from the other end": BATCH * ROWS * COLS - 1 - ((b * ROWS + n) * COLS + m),
     "tile after tile": b * ROWS * COLS + (n // BLOCK * (COLS // BLOCK) + m // BLOCK) * BLOCK**2 + n % BLOCK * BLOCK + m % BLOCK,
 }
 
